@@ -13,7 +13,7 @@ fn archives(folder: &Path) {
     volume.setxattr(&Caller::OWNER, file, b"user.a", b"1", XattrMode::Set).expect("an attribute");
     let dir = volume.resolve("/t").expect("a directory").ino;
     volume.link(&Caller::OWNER, file, dir, b"link").expect("a link");
-    volume.symlink(&Caller::OWNER, dir, b"symlink", b"d/file").expect("a symbolic link");
+    volume.symlink_at(&Caller::OWNER, dir, b"symlink", b"d/file").expect("a symbolic link");
     let sparse = volume.create_file(&Caller::OWNER, dir, b"sparse", 0o600).expect("a file").ino;
     volume.write(&Caller::OWNER, sparse, 1 << 20, b"end").expect("bytes behind a hole");
     volume.truncate(&Caller::OWNER, sparse, 2 << 20).expect("a hole at the end");

@@ -397,12 +397,14 @@ impl Volume {
             let volume = open.volume();
             let ((dir, name), (new_dir, new_name)) =
                 (volume.resolve_parent(from)?, volume.resolve_parent(to)?);
-            volume.rename(OWNER, dir, name, new_dir, new_name, mode)
+            volume.rename_at(OWNER, dir, name, new_dir, new_name, mode)
         })
     }
 
     fn symlink(&self, py: Python<'_>, target: &[u8], path: &[u8]) -> PyResult<()> {
-        self.in_parent(py, path, |open, dir, name| open.volume().symlink(OWNER, dir, name, target).map(drop))
+        self.in_parent(py, path, |open, dir, name| {
+            open.volume().symlink_at(OWNER, dir, name, target).map(drop)
+        })
     }
 
     fn readlink(&self, py: Python<'_>, path: &[u8]) -> PyResult<OsString> {

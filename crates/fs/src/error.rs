@@ -64,9 +64,27 @@ impl ErrorKind {
     const ALL: [ErrorKind; 21] = {
         use ErrorKind::*;
         [
-            NotFound, Exists, InUse, NotAVolume, OlderFormat, NewerFormat, Size, NotClosed, Damaged, ReadOnly,
-            NoSpace, PermissionDenied, NotDirectory, IsDirectory, NotEmpty, InvalidInput, TooLarge,
-            Unsupported, OutOfMemory, Io, Other,
+            NotFound,
+            Exists,
+            InUse,
+            NotAVolume,
+            OlderFormat,
+            NewerFormat,
+            Size,
+            NotClosed,
+            Damaged,
+            ReadOnly,
+            NoSpace,
+            PermissionDenied,
+            NotDirectory,
+            IsDirectory,
+            NotEmpty,
+            InvalidInput,
+            TooLarge,
+            Unsupported,
+            OutOfMemory,
+            Io,
+            Other,
         ]
     };
 

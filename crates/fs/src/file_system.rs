@@ -153,7 +153,7 @@ impl FileSystem for Volume {
     }
 
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
-        self.symlink(OWNER, dir, name, target)
+        self.symlink_at(OWNER, dir, name, target)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -169,7 +169,7 @@ impl FileSystem for Volume {
     }
 
     fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], mode: RenameMode) -> Result<()> {
-        self.rename(OWNER, from, name, to, new_name, mode)
+        self.rename_at(OWNER, from, name, to, new_name, mode)
     }
 
     fn readdir(&self, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {

@@ -8,11 +8,14 @@
 //!
 //! The last release decrements first, then rechecks whether the inode has a name.
 
-use crate::error::Result;
+use crate::attempt::Core;
+use crate::edit::Edit;
+use crate::error::{Outcome, Result};
 use crate::inode::Inode;
 use crate::options::Access;
 use crate::types::{Attr, Caller, Ino};
 use crate::volume::Volume;
+use crate::write_plan::WritePlan;
 use crate::{namespace, ops, reclaim};
 use lanefs_format::inode as f;
 use smallvec::SmallVec;
@@ -97,6 +100,26 @@ impl Volume {
             Inode::load(core, ino)?.attr()
         })?;
         Ok(counting.keep(attr))
+    }
+
+    /// Finds an inode, for which `find` calls its second argument, and holds it in one step.
+    pub(crate) fn hold_found(
+        &self,
+        mut find: impl FnMut(&Core<'_>, &mut dyn FnMut(u64)) -> Outcome<Attr>,
+    ) -> Result<Attr> {
+        let mut counting = HolderCount::new(self);
+        let attr = self.view(|core| find(core, &mut |ino| counting.count(ino)))?;
+        Ok(counting.keep(attr))
+    }
+
+    /// Makes or changes an inode, for which `make` calls its last argument, and holds it in one step.
+    pub(crate) fn hold_made<'d, T>(
+        &self,
+        mut make: impl FnMut(&mut Edit<'_>, &mut WritePlan<'d>, &mut dyn FnMut(u64)) -> Outcome<(Attr, T)>,
+    ) -> Result<(Attr, T)> {
+        let mut counting = HolderCount::new(self);
+        let (attr, more) = self.change_data(|edit, plan| make(edit, plan, &mut |ino| counting.count(ino)))?;
+        Ok((counting.keep(attr), more))
     }
 
     /// Removes `times` holders of an inode. The last release frees an inode that has no name.

@@ -36,7 +36,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `by_path`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
+//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `read_dir`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
 //!
@@ -53,6 +53,7 @@
 //!   GPUs or command lines.
 
 mod acl;
+mod as_path;
 mod attempt;
 mod attr;
 mod batch;
@@ -73,6 +74,7 @@ mod epoch_reader;
 mod error;
 pub mod escape;
 mod extent;
+mod file;
 mod file_system;
 mod freeze;
 mod group_use;
@@ -98,9 +100,11 @@ mod options;
 mod orphans;
 pub mod path;
 mod path_set;
+mod path_transaction;
 mod perm;
 mod pieces;
 mod prealloc;
+mod read_dir;
 mod read_files;
 mod reclaim;
 mod resolve;
@@ -110,6 +114,7 @@ mod shared;
 mod snapshot;
 mod space;
 mod state;
+mod steps;
 mod threads;
 mod transaction;
 mod tree;
@@ -126,6 +131,7 @@ mod write_plan;
 mod writer;
 mod xattr;
 
+pub use as_path::AsPath;
 pub use check::{CheckOptions, CheckReport, Finding};
 pub use columns::{
     ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Rows,
@@ -133,6 +139,7 @@ pub use columns::{
 pub use dir_table::DirectoryTableStats;
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, ErrorKind, Result};
+pub use file::{File, FileMode};
 pub use file_system::FileSystem;
 pub use group_use::GroupUse;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
@@ -142,10 +149,12 @@ pub use lanefs_store::{
     Choice, Device, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
     has_writer,
 };
-pub use lookup_service::{Lookup, LookupEngine, LookupService, ServiceOptions};
+pub use lookup_service::{Lookup, LookupEngine, LookupService, RunningService, ServiceOptions};
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};
+pub use path_transaction::Transaction;
+pub use read_dir::ReadDir;
 pub use read_files::{ByteRange, FileContents, FileLayout, FileList, FileSink, FileViews, ReadFiles};
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use snapshot::VolumeSnapshot;

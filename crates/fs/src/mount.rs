@@ -149,6 +149,24 @@ impl Volume {
         open(Access::Read)
     }
 
+    /// Opens the volume in a file for reading and writing, or makes it where the file is missing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`create`](Self::create), but not for an existing file.
+    pub fn open_or_create(
+        image: impl AsRef<Path>,
+        create: &CreateOptions,
+        open: impl Into<OpenOptions>,
+    ) -> Result<Volume> {
+        let image = image.as_ref();
+        match Self::create(image, &CreateOptions { force: false, ..create.clone() }) {
+            Ok(volume) => volume.close()?,
+            Err(error) if error.kind() == ErrorKind::Exists => {}
+            Err(error) => return Err(error),
+        }
+        Self::open(image, open)
+    }
+
     /// Opens a volume on any device.
     ///
     /// # Errors

@@ -78,6 +78,33 @@ fn set_acl(
     Ok(())
 }
 
+pub(crate) fn set_xattr(
+    edit: &mut Edit<'_>,
+    who: &Caller,
+    node: Inode<'_>,
+    name: &[u8],
+    value: &[u8],
+    mode: XattrMode,
+) -> Outcome<()> {
+    xattr::check_name(name)?;
+    if value.len() > xattr::MAX_VALUE {
+        return Err(Code::AttributeTooLarge.into());
+    }
+    may_change_xattr(edit.core, who, &node, name)?;
+    match AclKind::of(name) {
+        Some(kind) => set_acl(edit, who, node, kind, Acl::parse(value)?),
+        None => xattr::set(edit, node, name, Some(value), mode),
+    }
+}
+
+pub(crate) fn remove_xattr(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, name: &[u8]) -> Outcome<()> {
+    may_change_xattr(edit.core, who, &node, name)?;
+    match AclKind::of(name) {
+        Some(kind) => set_acl(edit, who, node, kind, None),
+        None => xattr::set(edit, node, name, None, XattrMode::Replace),
+    }
+}
+
 pub(crate) fn getattr(core: &Core<'_>, ino: Ino) -> Outcome<Attr> {
     Inode::load(core, ino.0)?.attr()
 }
@@ -207,16 +234,6 @@ impl Volume {
         self.mknod(who, dir, name, FileKind::File, perm, 0)
     }
 
-    /// Creates a regular file with its content, as [`Caller::OWNER`].
-    pub(crate) fn create_with(&self, dir: Ino, name: &[u8], perm: u16, content: &[u8]) -> Result<Ino> {
-        let made = self.change(|edit| {
-            let node = namespace::create(edit, &Caller::OWNER, dir.0, name, FileKind::File, perm, 0)?;
-            data::write_new(edit, node, content)?;
-            Ok(Ino(node.ino))
-        });
-        self.notify_name(dir, name, made)
-    }
-
     /// Creates a file, pipe, socket or device (`rdev`: its number).
     ///
     /// # Errors
@@ -254,7 +271,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`create_file`](Self::create_file).
-    pub fn symlink(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+    pub fn symlink_at(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
         let made = self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr());
         self.notify_name(dir, name, made)
     }
@@ -310,7 +327,7 @@ impl Volume {
     /// [`Code::NotFound`]; [`Code::Exists`] (no-replace); [`Code::Invalid`] for a directory into itself;
     /// [`Code::NotEmpty`], [`Code::IsDirectory`], [`Code::NotDirectory`] for a new name that cannot be
     /// replaced.
-    pub fn rename(
+    pub fn rename_at(
         &self,
         who: &Caller,
         from: Ino,
@@ -402,6 +419,28 @@ impl Volume {
         Ok(written)
     }
 
+    /// Writes all of `data` at the end of the file, or nothing; no other write comes between. Returns the
+    /// offset at which the data begin.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn append(&self, who: &Caller, ino: Ino, data: &[u8]) -> Result<u64> {
+        let written = self.change_data(|edit, plan| {
+            let node = regular(edit.core, ino)?;
+            access(edit.core, who, &node, WRITE)?;
+            edit.tx.lock(node.view)?;
+            let offset = node.size();
+            data::write(edit, node, offset, data, plan)?;
+            if !data.is_empty() {
+                perm::drop_set_id(edit, who, &node);
+            }
+            Ok(offset)
+        });
+        let offset = written.map_err(|error| self.name_wrong_data(ino, error))?;
+        self.notify(&[Changed::Inode(ino)]);
+        Ok(offset)
+    }
+
     /// Allocates, punches or zeroes a range; see [`Allocate`].
     ///
     /// # Errors
@@ -457,15 +496,7 @@ impl Volume {
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
-            xattr::check_name(name)?;
-            if value.len() > xattr::MAX_VALUE {
-                return Err(Code::AttributeTooLarge.into());
-            }
-            may_change_xattr(edit.core, who, &node, name)?;
-            match AclKind::of(name) {
-                Some(kind) => set_acl(edit, who, node, kind, Acl::parse(value)?),
-                None => xattr::set(edit, node, name, Some(value), mode),
-            }
+            set_xattr(edit, who, node, name, value, mode)
         })?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())
@@ -493,14 +524,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NoAttribute`].
     pub fn removexattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
-        self.change(|edit| {
-            let node = Inode::load(edit.core, ino.0)?;
-            may_change_xattr(edit.core, who, &node, name)?;
-            match AclKind::of(name) {
-                Some(kind) => set_acl(edit, who, node, kind, None),
-                None => xattr::set(edit, node, name, None, XattrMode::Replace),
-            }
-        })?;
+        self.change(|edit| remove_xattr(edit, who, Inode::load(edit.core, ino.0)?, name))?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())
     }

@@ -14,6 +14,11 @@
 
 const SLASH: u8 = b'/';
 
+/// The path for an error.
+pub(crate) fn show(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
 /// Splits a path behind its first component: the component, and the rest with the slashes in front of it.
 /// `None` for a path without components.
 pub(crate) fn split_first(path: &[u8]) -> Option<(&[u8], &[u8])> {

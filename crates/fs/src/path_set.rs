@@ -4,6 +4,7 @@
 //! A [`PathSet`] keeps all text in one piece. [`Paths`] is a view of it, or of text and offsets that another
 //! library owns, such as a column of strings in Apache Arrow's layout, which is then not copied.
 
+use crate::as_path::AsPath;
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -121,8 +122,8 @@ impl PathSet {
     }
 
     /// Appends a path.
-    pub fn push(&mut self, path: impl AsRef<[u8]>) {
-        self.text.extend_from_slice(path.as_ref());
+    pub fn push(&mut self, path: impl AsPath) {
+        self.text.extend_from_slice(path.as_path());
         if self.gap != 0 {
             self.text.push(0);
         }
@@ -169,13 +170,13 @@ impl PathSet {
     }
 }
 
-impl<P: AsRef<[u8]>> Extend<P> for PathSet {
+impl<P: AsPath> Extend<P> for PathSet {
     fn extend<I: IntoIterator<Item = P>>(&mut self, paths: I) {
         paths.into_iter().for_each(|path| self.push(path));
     }
 }
 
-impl<P: AsRef<[u8]>> FromIterator<P> for PathSet {
+impl<P: AsPath> FromIterator<P> for PathSet {
     fn from_iter<I: IntoIterator<Item = P>>(paths: I) -> Self {
         let paths = paths.into_iter();
         let mut set = PathSet::with_capacity(paths.size_hint().0, 0);

@@ -4,7 +4,7 @@ use crate::attempt::Core;
 use crate::error::Outcome;
 use crate::inode::Inode;
 use crate::namespace;
-use crate::path::split_first;
+use crate::path::{split_first, split_last};
 use crate::perm::{SEARCH, access};
 use crate::types::Caller;
 use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
@@ -90,4 +90,30 @@ pub(crate) fn locate(
         access(core, start.who, &Inode::directory(core, dir)?, SEARCH)?;
     }
     Ok((dir, kind))
+}
+
+/// Returns the directory of a path's last component, and that component. The root directory has none, and is
+/// refused with `code`.
+///
+/// # Errors
+/// Those of [`resolve`] for the directory; a component that is missing is one before the last.
+pub(crate) fn parent_of<'p>(
+    core: &Core,
+    start: &Start<'_>,
+    path: &'p [u8],
+    code: Code,
+) -> Outcome<(u64, &'p [u8])> {
+    if path.is_empty() {
+        return Err(Code::NotFound.into());
+    }
+    let (dir, name) = split_last(path).ok_or(code)?;
+    if dir.is_empty() {
+        return Ok((start.base, name));
+    }
+    match resolve(core, start, dir) {
+        Ok((ino, FileKind::Directory)) => Ok((ino, name)),
+        Ok(_) => Err(Code::NotDirectory.into()),
+        Err(lanefs_store::Fault::Code(Code::NotFound)) => Err(Code::ComponentNotFound.into()),
+        Err(fault) => Err(fault),
+    }
 }

@@ -1,12 +1,16 @@
 //! Whole trees of directories: `mkdir -p` and `rm -r`.
 
-use crate::by_path::show;
-use crate::error::{Error, Result};
-use crate::path;
+use crate::as_path::AsPath;
+use crate::edit::Edit;
+use crate::error::{Error, Outcome, Result};
+use crate::notice::Changed;
+use crate::path::show;
 use crate::resolve::{self, Start};
 use crate::types::{Attr, Caller, DirEntry, Ino};
 use crate::volume::Volume;
+use crate::{namespace, path};
 use lanefs_format::{Code, FileKind};
+use lanefs_store::Fault;
 
 /// Entries read at a time when a tree is removed.
 const PAGE: usize = 256;
@@ -30,13 +34,50 @@ impl Default for MkdirAll {
     }
 }
 
+/// Makes the directories of a path that are missing; `made` gets the directory and the name of each. `end`
+/// becomes the length of the prefix that was reached. Returns the last directory.
+pub(crate) fn make_dirs(
+    edit: &mut Edit<'_>,
+    start: &Start<'_>,
+    options: &MkdirAll,
+    path: &[u8],
+    end: &mut usize,
+    mut made: impl FnMut(u64, &[u8]),
+) -> Outcome<u64> {
+    let mut dir = if path.first() == Some(&b'/') { start.root } else { start.base };
+    *end = 0;
+    while let Some((name, rest)) = path::split_first(&path[*end..]) {
+        *end = path.len() - rest.len();
+        let perm = if path::split_first(rest).is_none() { options.perm } else { options.perm_above };
+        let mut found = namespace::lookup(edit.core, start.who, dir, name);
+        if let Ok((_, FileKind::Symlink)) = found
+            && options.follow
+        {
+            // (The link is in the way where its target is missing.)
+            found = resolve::resolve(edit.core, start, &path[..*end]).map_err(|fault| match fault {
+                Fault::Code(Code::NotFound) => Code::Exists.into(),
+                fault => fault,
+            });
+        } else if matches!(found, Err(Fault::Code(Code::NotFound))) {
+            let node = namespace::create(edit, start.who, dir, name, FileKind::Directory, perm, 0)?;
+            made(dir, name);
+            found = Ok((node.ino, FileKind::Directory));
+        }
+        dir = match found? {
+            (ino, FileKind::Directory) => ino,
+            _ => return Err(Code::NotDirectory.into()),
+        };
+    }
+    Ok(dir)
+}
+
 impl Volume {
     /// Makes a directory and the missing ones above it. An existing directory stays as it is.
     ///
     /// # Errors
     /// [`Code::NotDirectory`] where another kind of inode is in the way; [`Code::Exists`] for a symbolic link
     /// to nothing; [`Code::NoSpace`].
-    pub fn mkdir_all(&self, path: impl AsRef<[u8]>, perm: u16) -> Result<Attr> {
+    pub fn mkdir_all(&self, path: impl AsPath, perm: u16) -> Result<Attr> {
         self.mkdir_all_with(&MkdirAll { perm, perm_above: perm, ..MkdirAll::default() }, path)
     }
 
@@ -44,49 +85,42 @@ impl Volume {
     ///
     /// # Errors
     /// As [`mkdir_all`](Self::mkdir_all); an error names the directory that could not be made.
-    pub fn mkdir_all_with(&self, options: &MkdirAll, path: impl AsRef<[u8]>) -> Result<Attr> {
-        let path = path.as_ref();
+    pub fn mkdir_all_with(&self, options: &MkdirAll, path: impl AsPath) -> Result<Attr> {
+        let path = path.as_path();
         let made = self.make_all(options, path).map_err(|(error, end)| error.at(show(&path[..end])))?;
         self.getattr(made).map_err(|error| error.at(show(path)))
     }
 
-    /// Makes the directories of a path. An error is accompanied by the length of the prefix that it concerns.
+    /// Makes the directories of a path, in one transaction. An error is accompanied by the length of the
+    /// prefix that it concerns.
     pub(crate) fn make_all(
         &self,
         options: &MkdirAll,
         path: &[u8],
     ) -> std::result::Result<Ino, (Error, usize)> {
-        let (root, who) = (self.root(), &Caller::OWNER);
-        let base = options.base.unwrap_or(root);
-        let start = Start { root: root.0, base: base.0, follow: true, who };
-        let mut dir = if path.first() == Some(&b'/') { root } else { base };
-        let mut end = 0;
-        while let Some((name, rest)) = path::split_first(&path[end..]) {
-            end = path.len() - rest.len();
-            let perm = if path::split_first(rest).is_none() { options.perm } else { options.perm_above };
-            let find = || match self.lookup(who, dir, name) {
-                Ok((_, FileKind::Symlink)) if options.follow => {
-                    let found = self.view(|core| resolve::resolve(core, &start, &path[..end]));
-                    found.map(|(ino, kind)| (Ino(ino), kind))
-                }
-                found => found,
-            };
-            let mut found = find();
-            if matches!(&found, Err(error) if error.code() == Code::NotFound) {
-                found = match self.mkdir(who, dir, name, perm) {
-                    Ok(attr) => Ok((attr.ino, attr.kind)),
-                    // Another thread has made the directory meanwhile, or a symbolic link leads nowhere.
-                    Err(error) if error.code() == Code::Exists => find().map_err(|_| error),
-                    Err(error) => Err(error),
-                };
-            }
-            dir = match found {
-                Ok((ino, FileKind::Directory)) => ino,
-                Ok(_) => return Err((Code::NotDirectory.into(), end)),
-                Err(error) => return Err((error, end)),
-            };
+        let base = options.base.unwrap_or(self.root());
+        let start = Start { base: base.0, ..self.start_at_root() };
+        // Most directories exist already, also those of a volume that is read-only.
+        if options.follow
+            && let Ok((ino, FileKind::Directory)) = self.view(|core| resolve::resolve(core, &start, path))
+        {
+            return Ok(Ino(ino));
         }
-        Ok(dir)
+        let (mut end, mut made) = (0, Vec::new());
+        let wanted = self.has_listener();
+        let done = self.change(|edit| {
+            made.clear();
+            make_dirs(edit, &start, options, path, &mut end, |dir, name| {
+                if wanted {
+                    made.push((Ino(dir), name.to_vec()));
+                }
+            })
+        });
+        let ino = done.map_err(|error| (error, end))?;
+        for (dir, name) in &made {
+            self.notify(&[Changed::Name { dir: *dir, name }, Changed::Inode(*dir)]);
+        }
+        Ok(Ino(ino))
     }
 
     /// Removes the file that a path names, or the directory with its whole content (`rm -r`). Symbolic links
@@ -96,8 +130,8 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`] for a path without components (`/`); those of [`resolve`](Self::resolve),
     /// [`unlink`](Self::unlink) and [`rmdir`](Self::rmdir).
-    pub fn remove_all(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        let path = path.as_ref();
+    pub fn remove_all(&self, path: impl AsPath) -> Result<()> {
+        let path = path.as_path();
         let (dir, name) = self.resolve_parent(path)?;
         self.remove_all_with(&Caller::OWNER, dir, name, |below, done| {
             done.map_err(|error| error.at(show(&path::join(path, below))))

@@ -1,6 +1,7 @@
 //! Types of the arguments and results of a volume's operations.
 
 use lanefs_format::{Code, FileKind};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Inode number: the inode's byte position in units of the volume's inode size. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +31,12 @@ impl Time {
         Time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanoseconds)))
     }
 
+    /// The same time for the standard library.
+    pub fn to_system_time(self) -> SystemTime {
+        let nanoseconds = Duration::from_nanos(self.0.unsigned_abs());
+        if self.0 < 0 { UNIX_EPOCH - nanoseconds } else { UNIX_EPOCH + nanoseconds }
+    }
+
     /// Whole seconds, rounded down.
     pub fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000_000)
@@ -38,6 +45,23 @@ impl Time {
     /// Nanoseconds within the second, 0 to 999,999,999.
     pub fn nanoseconds(self) -> u32 {
         self.0.rem_euclid(1_000_000_000) as u32
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(time: Time) -> Self {
+        time.to_system_time()
+    }
+}
+
+/// A time outside the range becomes its nearest end.
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        let nanoseconds = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Time(nanoseconds(after)),
+            Err(before) => Time(-nanoseconds(before.duration())),
+        }
     }
 }
 

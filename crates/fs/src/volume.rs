@@ -24,6 +24,18 @@ pub struct Volume {
     pub(crate) listener: OnceLock<Listener>,
 }
 
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (label, bytes) = (self.label(), self.shared.state.store.bytes());
+        let access = self.access();
+        f.debug_struct("Volume")
+            .field("label", &label)
+            .field("bytes", &bytes)
+            .field("access", &access)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Function that is called after each change.
 pub(crate) type Listener = Box<dyn Fn(&Volume, Changed<'_>) + Send + Sync>;
 
@@ -117,6 +129,18 @@ impl Volume {
         superblock.free_blocks = counts.free_blocks.max(0) as u64;
         superblock.inodes = counts.inodes.max(0) as u64;
         superblock
+    }
+
+    /// Returns the name for people; empty where it has none. [`set_identity`](Self::set_identity) changes it.
+    pub fn label(&self) -> String {
+        let label = self.shared.superblock.lock().label;
+        let len = label.iter().position(|byte| *byte == 0).unwrap_or(label.len());
+        String::from_utf8_lossy(&label[..len]).into_owned()
+    }
+
+    /// Returns the identity, a UUID.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.shared.superblock.lock().uuid
     }
 
     /// Returns the purpose for which the volume was opened.

@@ -8,13 +8,14 @@
 //! metadata that change would fill more than half of it, the content goes into a file without a name, which
 //! takes the name at the end.
 
-use crate::by_path::show;
+use crate::as_path::AsPath;
 use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
 use crate::inode::{Inode, add_links};
 use crate::notice::Changed;
 use crate::ops::regular;
+use crate::path::show;
 use crate::pieces::{self, FileState, in_one_state, read_state};
 use crate::resolve::{self, Start};
 use crate::types::{Attr, Caller, Ino, SetAttr, XattrMode};
@@ -25,21 +26,26 @@ use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 
 /// Permissions of a file that [`Volume::write_file`] makes.
-const PERM: u16 = 0o644;
+pub(crate) const PERM: u16 = 0o644;
 /// Bytes of one transaction that fills a file without a name.
 const PART: usize = 16 << 20;
 
 /// The place of a file that is to be written.
-struct Place {
-    dir: Ino,
-    name: Vec<u8>,
+pub(crate) struct Place {
+    pub(crate) dir: Ino,
+    pub(crate) name: Vec<u8>,
     /// The file that has the name.
-    file: Option<Ino>,
+    pub(crate) file: Option<Ino>,
 }
 
 impl Place {
     /// Finds the place that a path names. Symbolic links are followed, also one whose target is missing.
-    fn of(edit: &Edit<'_>, start: &Start<'_>, path: &[u8]) -> Outcome<Place> {
+    pub(crate) fn of(edit: &Edit<'_>, start: &Start<'_>, path: &[u8]) -> Outcome<Place> {
+        if path.ends_with(b"/") {
+            // As the kernel, which does not look at the last component.
+            resolve::parent_of(edit.core, start, path, Code::IsDirectory)?;
+            return Err(Code::IsDirectory.into());
+        }
         let mut last = None;
         let found = resolve::locate(edit.core, start, path, |dir, name, has_slash| {
             last = Some((Ino(dir), name.to_vec(), has_slash));
@@ -59,7 +65,12 @@ impl Place {
     }
 
     /// Makes the file, or cuts its content off.
-    fn empty<'v>(&self, edit: &mut Edit<'v>, perm: u16, plan: &mut WritePlan<'_>) -> Outcome<Inode<'v>> {
+    pub(crate) fn empty<'v>(
+        &self,
+        edit: &mut Edit<'v>,
+        perm: u16,
+        plan: &mut WritePlan<'_>,
+    ) -> Outcome<Inode<'v>> {
         let Some(file) = self.file else {
             let kind = FileKind::File;
             return namespace::create(edit, &Caller::OWNER, self.dir.0, &self.name, kind, perm, 0);
@@ -85,25 +96,20 @@ impl Place {
         node.attr()
     }
 
-    fn notify(&self, volume: &Volume) {
+    pub(crate) fn notify(&self, volume: &Volume) {
         self.file.into_iter().for_each(|ino| volume.notify(&[Changed::Inode(ino)]));
         volume.notify(&[Changed::Name { dir: self.dir, name: &self.name }, Changed::Inode(self.dir)]);
     }
 }
 
 impl Volume {
-    fn start_at_root(&self) -> Start<'static> {
-        let root = self.root().0;
-        Start { root, base: root, follow: true, who: &Caller::OWNER }
-    }
-
     /// Reads the whole content of a file: one state of it, whatever other threads write meanwhile.
     ///
     /// # Errors
     /// [`Code::FileTooLarge`] above 4 GiB (use [`read`](Self::read)); [`Code::NoMemory`];
     /// [`Code::IsDirectory`]; those of [`resolve`](Self::resolve).
-    pub fn read_file(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        let (path, start, shared) = (path.as_ref(), self.start_at_root(), &self.shared);
+    pub fn read_file(&self, path: impl AsPath) -> Result<Vec<u8>> {
+        let (path, start, shared) = (path.as_path(), self.start_at_root(), &self.shared);
         let at_once = pieces::most_at_once(&shared.state.store).min(pieces::PIECE) as u64;
         let mut content = Vec::new();
         let mut found = None;
@@ -150,9 +156,9 @@ impl Volume {
     /// [`Code::NoSpace`], where the old and the new content do not fit beside each other;
     /// [`Code::IsDirectory`], also for a new name with a slash at its end; [`Code::Invalid`] for other inodes
     /// that are not regular files; those of [`resolve`](Self::resolve). The volume is as it was before.
-    pub fn write_file(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<Attr> {
-        self.put_whole(&self.start_at_root(), path.as_ref(), PERM, content.as_ref())
-            .map_err(|error| error.at(show(path.as_ref())))
+    pub fn write_file(&self, path: impl AsPath, content: impl AsRef<[u8]>) -> Result<Attr> {
+        self.put_whole(&self.start_at_root(), path.as_path(), PERM, content.as_ref())
+            .map_err(|error| error.at(show(path.as_path())))
     }
 
     /// Makes a file with this content, or replaces the content of an existing file, as
@@ -285,9 +291,9 @@ mod tests {
         for volume in volumes(&dir, 64 << 20) {
             let (who, root) = (&Caller::OWNER, volume.root());
             volume.mkdir_all("/d", 0o755).expect("mkdir");
-            volume.symlink(who, root, b"dangling", b"d/target").expect("symlink");
-            volume.symlink(who, root, b"nowhere", b"none/target").expect("symlink");
-            volume.symlink(who, root, b"loop", b"loop").expect("symlink");
+            volume.symlink_at(who, root, b"dangling", b"d/target").expect("symlink");
+            volume.symlink_at(who, root, b"nowhere", b"none/target").expect("symlink");
+            volume.symlink_at(who, root, b"loop", b"loop").expect("symlink");
             volume.mknod(who, root, b"pipe", FileKind::Fifo, 0o644, 0).expect("mknod");
             let first = volume.write_file("/dangling", b"through").expect("write");
             assert_eq!(volume.read_file("/d/target").expect("read"), b"through");
@@ -296,7 +302,7 @@ mod tests {
             for (path, code) in [
                 ("/a/x", Code::ComponentNotFound),
                 ("/d/x/", Code::IsDirectory),
-                ("/d/target/", Code::NotDirectory),
+                ("/d/target/", Code::IsDirectory),
                 ("/d", Code::IsDirectory),
                 ("/", Code::IsDirectory),
                 ("/d/.", Code::IsDirectory),

@@ -279,7 +279,7 @@ mod tests {
             volume.mkdir_all(format!("/d{i}"), 0o755).expect("mkdir");
             volume.write_file(format!("/d{i}/there"), b"old").expect("write");
         }
-        volume.symlink(&Caller::OWNER, volume.root(), b"l", b"d5").expect("symlink");
+        volume.symlink_at(&Caller::OWNER, volume.root(), b"l", b"d5").expect("symlink");
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
         let volume = volume();
         prepare(&volume);
         let there = volume.resolve("/d1/there").expect("there");
-        volume.symlink(&Caller::OWNER, volume.root(), b"to", b"d2/there").expect("symlink");
+        volume.symlink_at(&Caller::OWNER, volume.root(), b"to", b"d2/there").expect("symlink");
         let set = PathSet::from_iter(["/d1/there", "to", "/new", "/d3", "/d4/there/", "/l/there"]);
         let (data, offsets) = ([b'n'; 600], (0..=6).map(|i| i * 100).collect::<Vec<u64>>());
         let options = WriteMany { overwrite: true, ..WriteMany::default() };

@@ -7,6 +7,7 @@
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::Inode;
+use crate::writer::Freed;
 use lanefs_format::{BLOCK, INODE_NO_DATA_CHECKSUMS};
 use lanefs_store::DataWrite;
 use smallvec::SmallVec;
@@ -90,6 +91,22 @@ impl<'d> WritePlan<'d> {
             Some(part) => (true, most.min((part.end() - at) / BLOCK)),
             None => edit.store().may_overwrite(at, most),
         }
+    }
+
+    /// Leaves out data whose blocks a later step of the same change has freed again.
+    pub(crate) fn forget(&mut self, freed: &[Freed]) {
+        let extents = freed.iter().filter_map(|freed| match freed {
+            Freed::Extent(extent) => Some((extent.first, extent.first + extent.count)),
+            _ => None,
+        });
+        let mut free: Vec<(u64, u64)> = extents.collect();
+        free.sort_unstable();
+        let is_free = |block: u64| {
+            let next = free.partition_point(|(first, _)| *first <= block);
+            next > 0 && block < free[next - 1].1
+        };
+        // A change frees a file's blocks as a whole, or those behind its end.
+        self.parts.retain(|part| !(part.at / BLOCK..part.end().div_ceil(BLOCK)).all(is_free));
     }
 
     /// Returns true where nothing is to be written.

@@ -89,7 +89,7 @@ fn a_list_decides_about_named_users_and_follows_the_mode() {
         assert_eq!(code(volume.removexattr(&named, file, ACCESS.as_bytes())), Err(Code::NotPermitted));
         assert_eq!(set(&OWNER, file, DEFAULT, &with_user(6, 6, 6, 0)), Err(Code::AccessDenied));
         assert_eq!(set(&OWNER, file, DEFAULT, b""), Ok(()));
-        let link = volume.symlink(&OWNER, dir, b"l", b"f").expect("symlink").ino;
+        let link = volume.symlink_at(&OWNER, dir, b"l", b"f").expect("symlink").ino;
         assert_eq!(set(&OWNER, link, ACCESS, &with_user(6, 6, 6, 0)), Err(Code::Unsupported));
         assert_eq!(set(&OWNER, file, ACCESS, &with_user(6, 9, 6, 0)), Err(Code::Invalid));
         assert_eq!(set(&OWNER, file, ACCESS, &vec![0; 5000]), Err(Code::AttributeTooLarge));
@@ -390,7 +390,7 @@ fn make(both: &Both, path: &str, kind: u8, mode: u16) {
         }
         _ => {
             rustix::fs::symlink("target", &there).expect("symlink");
-            volume.symlink(&who, parent, name, b"target").expect("symlink");
+            volume.symlink_at(&who, parent, name, b"target").expect("symlink");
         }
     }
 }

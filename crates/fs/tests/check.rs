@@ -187,7 +187,7 @@ fn work(volume: &Volume) -> Result<()> {
         let file = volume.write_file("/made/file", vec![1; 20_000])?.ino;
         volume.setxattr(&OWNER, file, b"user.k", &[7; 500], XattrMode::Set)?;
         volume.sync()?;
-        volume.rename(&OWNER, dir, b"file", dir, b"other", RenameMode::Replace)
+        volume.rename_at(&OWNER, dir, b"file", dir, b"other", RenameMode::Replace)
     })();
     volume.remove_all_with(&OWNER, root, b"made", |_, done| done)?;
     volume.sync()?;
@@ -466,7 +466,7 @@ fn a_volume_in_use_stays_clean() {
                 5 => volume.fallocate(&OWNER, ino, Allocate::KeepSize, at, 1 + 20 * len as u64),
                 6 => volume.fallocate(&OWNER, ino, Allocate::ZeroRange, at, 1 + len as u64),
                 7 => volume.setxattr(&OWNER, ino, b"user.x", &vec![3; len / 4], XattrMode::Set),
-                8 => volume.rename(&OWNER, root, &path(&one), root, &path(&other), RenameMode::Replace),
+                8 => volume.rename_at(&OWNER, root, &path(&one), root, &path(&other), RenameMode::Replace),
                 9 => volume.link(&OWNER, ino, root, &path(&other)).map(|_| ()),
                 10 => volume.mkdir(&OWNER, root, &path(&one), 0o755).map(|_| ()),
                 _ => volume

@@ -129,13 +129,13 @@ fn a_directory_that_was_removed_and_is_held_is_empty_and_stays_so() {
         assert!(volume.readdir(&OWNER, dir, 0, 10).expect("readdir").is_empty());
         assert_eq!(code(volume.create_file(&OWNER, dir, b"x", 0o644)), not_found);
         assert_eq!(code(volume.mkdir(&OWNER, dir, b"x", 0o755)), not_found);
-        assert_eq!(code(volume.symlink(&OWNER, dir, b"x", b"y")), not_found);
+        assert_eq!(code(volume.symlink_at(&OWNER, dir, b"x", b"y")), not_found);
         assert_eq!(code(volume.mknod(&OWNER, dir, b"x", FileKind::Fifo, 0o644, 0)), not_found);
         assert_eq!(code(volume.link(&OWNER, other, dir, b"x")), not_found);
         assert_eq!(code(volume.create_unnamed(&OWNER, dir, 0o644)), not_found);
         for mode in [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange] {
-            assert_eq!(code(volume.rename(&OWNER, root, b"f", dir, b"x", mode)), not_found);
-            assert_eq!(code(volume.rename(&OWNER, dir, b"x", root, b"g", mode)), not_found);
+            assert_eq!(code(volume.rename_at(&OWNER, root, b"f", dir, b"x", mode)), not_found);
+            assert_eq!(code(volume.rename_at(&OWNER, dir, b"x", root, b"g", mode)), not_found);
         }
         assert_eq!(code(volume.unlink(&OWNER, dir, b"x")), not_found);
         assert_eq!(code(volume.rmdir(&OWNER, dir, b"x")), not_found);
@@ -159,13 +159,13 @@ fn what_a_rename_replaces_lives_on_when_it_is_held() {
         let root = volume.root();
         let (one, two) = (file(volume, "one", 5000), file(volume, "two", 6000));
         volume.hold(two).expect("hold");
-        volume.rename(&OWNER, root, b"one", root, b"two", RenameMode::Replace).expect("rename");
+        volume.rename_at(&OWNER, root, b"one", root, b"two", RenameMode::Replace).expect("rename");
         assert_eq!(volume.lookup(&OWNER, root, b"two").expect("lookup").0, one);
         assert_eq!(volume.getattr(two).expect("getattr").links, 0);
         let from = volume.mkdir(&OWNER, root, b"from", 0o755).expect("mkdir").ino;
         let to = volume.mkdir(&OWNER, root, b"to", 0o755).expect("mkdir").ino;
         volume.hold(to).expect("hold");
-        volume.rename(&OWNER, root, b"from", root, b"to", RenameMode::Replace).expect("rename");
+        volume.rename_at(&OWNER, root, b"from", root, b"to", RenameMode::Replace).expect("rename");
         assert_eq!(volume.lookup(&OWNER, root, b"to").expect("lookup").0, from);
         assert_eq!(orphans(volume).len(), 2);
         for ino in [two, to] {
@@ -312,7 +312,7 @@ fn an_older_format_is_refused_by_its_number_with_the_way_to_move() {
     for at in [0, format::SUPERBLOCK_COPY as usize] {
         bytes[at + format::superblock::fields::VERSION.offset] = 1;
     }
-    let error = Volume::from_bytes(bytes).err().expect("refused").to_string();
+    let error = Volume::from_bytes(bytes).expect_err("refused").to_string();
     let wanted = format!("format version 1, this software reads version {}", format::superblock::VERSION);
     assert!(error.contains(&wanted) && error.contains("export") && error.contains("import"), "{error}");
 }

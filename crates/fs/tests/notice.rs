@@ -27,7 +27,7 @@ fn every_change_is_told_once_it_has_succeeded() {
     assert_eq!(take(), [name("d"), inode(root)]);
     volume.mknod(who, root, b"p", FileKind::Fifo, 0o644, 0).expect("made");
     assert_eq!(take(), [name("p"), inode(root)]);
-    volume.symlink(who, root, b"s", b"f").expect("made");
+    volume.symlink_at(who, root, b"s", b"f").expect("made");
     assert_eq!(take(), [name("s"), inode(root)]);
     volume.link(who, file, root, b"g").expect("linked");
     assert_eq!(take(), [name("g"), inode(root), inode(file)]);
@@ -40,11 +40,11 @@ fn every_change_is_told_once_it_has_succeeded() {
     volume.setxattr(who, file, b"user.a", b"b", XattrMode::Set).expect("set");
     volume.removexattr(who, file, b"user.a").expect("removed");
     assert_eq!(take(), [inode(file), inode(file)]);
-    volume.rename(who, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
+    volume.rename_at(who, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
     assert_eq!(take(), [name("g"), name("h"), inode(root), inode(root), inode(file)]);
     volume.create_file(who, root, b"i", 0o644).expect("created");
     take();
-    volume.rename(who, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");
+    volume.rename_at(who, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");
     assert!(take().contains(&inode(file)), "what was replaced has one link less");
     volume.unlink(who, root, b"f").expect("removed");
     assert_eq!(take(), [name("f"), inode(root), inode(file)]);

@@ -73,20 +73,20 @@ fn names_that_come_go_and_move_stamp_what_linux_stamps() {
     let link = || v.link(&OWNER, f, b, b"hard").map(drop);
     assert_eq!(stamps(v, &all, || done(link())), ["", "", "both", "ctime", ""]);
     assert_eq!(stamps(v, &all, || done(v.unlink(&OWNER, b, b"hard"))), ["", "", "both", "ctime", ""]);
-    let within = || v.rename(&OWNER, a, b"f", a, b"f2", replace);
+    let within = || v.rename_at(&OWNER, a, b"f", a, b"f2", replace);
     assert_eq!(stamps(v, &all, || done(within())), ["", "both", "", "ctime", ""]);
-    let across = || v.rename(&OWNER, a, b"f2", b, b"f", replace);
+    let across = || v.rename_at(&OWNER, a, b"f2", b, b"f", replace);
     assert_eq!(stamps(v, &all, || done(across())), ["", "both", "both", "ctime", ""]);
     // The replaced inode loses a name.
     v.link(&OWNER, g, a, b"g").expect("link");
-    let over = || v.rename(&OWNER, b, b"f", a, b"g", replace);
+    let over = || v.rename_at(&OWNER, b, b"f", a, b"g", replace);
     assert_eq!(stamps(v, &all, || done(over())), ["", "both", "both", "ctime", "ctime"]);
-    let exchange = || v.rename(&OWNER, a, b"g", b, b"g", RenameMode::Exchange);
+    let exchange = || v.rename_at(&OWNER, a, b"g", b, b"g", RenameMode::Exchange);
     assert_eq!(stamps(v, &all, || done(exchange())), ["", "both", "both", "ctime", "ctime"]);
     // Two names of one inode: nothing happens.
     v.link(&OWNER, f, a, b"one").expect("link");
     v.link(&OWNER, f, b, b"two").expect("link");
-    let same = || v.rename(&OWNER, a, b"one", b, b"two", replace);
+    let same = || v.rename_at(&OWNER, a, b"one", b, b"two", replace);
     assert_eq!(stamps(v, &all, || done(same())), ["", "", "", "", ""]);
     assert!(v.lookup(&OWNER, a, b"one").is_ok() && v.lookup(&OWNER, b, b"two").is_ok());
     let mkdir = || v.mkdir(&OWNER, a, b"d", 0o755).map(drop);
@@ -202,21 +202,21 @@ fn in_a_sticky_directory_only_owners_take_names_away() {
         assert_eq!(code(v.rmdir(who, sticky, b"d")), right);
         let _ = v.rmdir(&OWNER, sticky, b"d");
         make(sticky, "f");
-        assert_eq!(code(v.rename(who, sticky, b"f", sticky, b"g", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(who, sticky, b"f", sticky, b"g", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, sticky, b"f").or_else(|_| v.unlink(&OWNER, sticky, b"g"));
         make(sticky, "f");
-        assert_eq!(code(v.rename(who, sticky, b"f", other, b"f", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(who, sticky, b"f", other, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, sticky, b"f").or_else(|_| v.unlink(&OWNER, other, b"f"));
         // A rename onto an existing file, and an exchange with one.
         make(sticky, "f");
         make(other, "f");
-        assert_eq!(code(v.rename(who, other, b"f", sticky, b"f", RenameMode::Exchange)), right);
-        assert_eq!(code(v.rename(who, other, b"f", sticky, b"f", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(who, other, b"f", sticky, b"f", RenameMode::Exchange)), right);
+        assert_eq!(code(v.rename_at(who, other, b"f", sticky, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, other, b"f");
         v.unlink(&OWNER, sticky, b"f").expect("unlink");
         // Every user may add a name.
         make(other, "new");
-        assert_eq!(code(v.rename(who, other, b"new", sticky, b"new", RenameMode::Replace)), Ok(()));
+        assert_eq!(code(v.rename_at(who, other, b"new", sticky, b"new", RenameMode::Replace)), Ok(()));
         v.unlink(&OWNER, sticky, b"new").expect("unlink");
     }
 }
@@ -228,7 +228,8 @@ fn a_rename_refuses_what_linux_refuses() {
     let (d, e) = (dir(v, "d", 0, 0o755), dir(v, "e", 0, 0o755));
     let sub = v.mkdir(&OWNER, d, b"sub", 0o755).expect("mkdir").ino;
     file(v, root, "f", 0, 0o644);
-    let rename = |from, name: &[u8], to, new: &[u8], mode| code(v.rename(&OWNER, from, name, to, new, mode));
+    let rename =
+        |from, name: &[u8], to, new: &[u8], mode| code(v.rename_at(&OWNER, from, name, to, new, mode));
     let replace = RenameMode::Replace;
     assert_eq!(rename(root, b"d", sub, b"x", replace), Err(Code::Invalid), "into itself");
     assert_eq!(rename(root, b"d", d, b"sub", replace), Err(Code::Invalid), "onto what is below it");
@@ -261,7 +262,7 @@ fn a_rename_refuses_what_linux_refuses() {
     let theirs = v.mkdir(&OWNER, mine, b"theirs", 0o755).expect("mkdir").ino;
     own(v, d, 1, 0o777);
     own(v, theirs, 2, 0o755);
-    let moves = |to, name: &[u8]| code(v.rename(&user(1), mine, b"theirs", to, name, replace));
+    let moves = |to, name: &[u8]| code(v.rename_at(&user(1), mine, b"theirs", to, name, replace));
     assert_eq!(moves(d, b"theirs"), Err(Code::AccessDenied));
     own(v, theirs, 2, 0o757);
     assert_eq!(moves(d, b"theirs"), Ok(()));
@@ -286,8 +287,8 @@ fn removals_and_links_refuse_what_linux_refuses() {
     assert_eq!(code(v.link(&OWNER, f, f, b"x")), Err(Code::NotDirectory));
     assert_eq!(code(v.mkdir(&OWNER, root, &[b'n'; 256], 0o755)), Err(Code::NameTooLong));
     assert_eq!(code(v.mkdir(&OWNER, root, b".", 0o755)), Err(Code::Exists));
-    assert_eq!(code(v.symlink(&OWNER, root, b"s", b"")), Err(Code::NotFound));
-    assert_eq!(code(v.symlink(&OWNER, root, b"s", &[b't'; 4096])), Err(Code::NameTooLong));
+    assert_eq!(code(v.symlink_at(&OWNER, root, b"s", b"")), Err(Code::NotFound));
+    assert_eq!(code(v.symlink_at(&OWNER, root, b"s", &[b't'; 4096])), Err(Code::NameTooLong));
     let device = v.mknod(&user(1), d, b"x", FileKind::CharDevice, 0o600, 5);
     assert_eq!(code(device), Err(Code::AccessDenied));
     own(v, d, 1, 0o755);

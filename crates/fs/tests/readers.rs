@@ -79,7 +79,7 @@ fn processes_read_one_volume_at_the_same_time() {
         readers.iter_mut().map(|reader| BufReader::new(reader.stdout.take().expect("a pipe"))).collect();
     outs.iter_mut().for_each(|out| wait_for(out, "open"));
     // All have it open now. No writer gets it, and one more reader does.
-    let error = Volume::open(&image, Access::Write).err().expect("refused").to_string();
+    let error = Volume::open(&image, Access::Write).expect_err("refused").to_string();
     assert!(error.contains("in use by"), "{error}");
     let is_named = |reader: &Child| error.contains(&format!("process {} ", reader.id()));
     assert!(readers.iter().any(is_named), "names no reader: {error}");
@@ -97,7 +97,7 @@ fn a_reader_of_a_volume_with_a_writer_is_told_about_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("volume.lane");
     let _writer = fill(&image);
-    let error = Volume::open(&image, Access::Read).err().expect("refused").to_string();
+    let error = Volume::open(&image, Access::Read).expect_err("refused").to_string();
     assert!(error.contains("in use by this process"), "{error}");
     assert!(error.contains("mount"), "says nothing to do: {error}");
 }

@@ -66,7 +66,7 @@ impl Step {
             }
             Step::Exchange { one, other } => {
                 let (one, other) = (one.as_bytes(), other.as_bytes());
-                v.rename(&OWNER, dir, one, dir, other, RenameMode::Exchange).expect("exchange");
+                v.rename_at(&OWNER, dir, one, dir, other, RenameMode::Exchange).expect("exchange");
             }
         }
     }

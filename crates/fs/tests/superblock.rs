@@ -36,7 +36,7 @@ fn superblock(image: &Path) -> Superblock {
 }
 
 fn refusal(opened: Result<Volume>) -> String {
-    opened.err().expect("refused").to_string()
+    opened.expect_err("refused").to_string()
 }
 
 #[test]

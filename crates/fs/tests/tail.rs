@@ -67,7 +67,7 @@ fn small_attributes_cost_no_block() {
         volume.create_file(&OWNER, root, b"empty", 0o644).expect("create").ino,
         volume.write_file("/inline", b"content").expect("write").ino,
         volume.write_file("/blocks", vec![1; 20_000]).expect("write").ino,
-        volume.symlink(&OWNER, root, b"link", b"target").expect("symlink").ino,
+        volume.symlink_at(&OWNER, root, b"link", b"target").expect("symlink").ino,
         volume.mknod(&OWNER, root, b"fifo", FileKind::Fifo, 0o600, 0).expect("mknod").ino,
     ];
     for ino in made {

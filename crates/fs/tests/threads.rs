@@ -34,7 +34,7 @@ fn work(volume: &Volume, dir: Ino, thread: usize, names: usize) {
         volume.write(&OWNER, ino, 0, &name(thread, number)).expect("content");
     }
     let moved = name(thread, names);
-    volume.rename(&OWNER, dir, &name(thread, 0), dir, &moved, RenameMode::Replace).expect("a free name");
+    volume.rename_at(&OWNER, dir, &name(thread, 0), dir, &moved, RenameMode::Replace).expect("a free name");
     for number in 1..names {
         volume.unlink(&OWNER, dir, &name(thread, number)).expect("a name that was made");
     }

@@ -1,5 +1,7 @@
 //! The engine's main paths, end to end.
 
+#[path = "volume/by_path.rs"]
+mod by_path;
 #[path = "volume/huge.rs"]
 mod huge;
 
@@ -89,7 +91,7 @@ fn content_survives_close_and_open() {
     for (path, content) in &files {
         volume.write_file(path, content).expect("write");
     }
-    volume.symlink(&owner(), volume.root(), b"link", b"a/b").expect("symlink");
+    volume.symlink_at(&owner(), volume.root(), b"link", b"a/b").expect("symlink");
     let sparse = volume.write_file("/sparse", b"").expect("sparse").ino;
     volume.write(&owner(), sparse, 3 << 30, b"end").expect("write");
     volume.setxattr(&owner(), sparse, b"user.k", &pattern(9000, 3), XattrMode::Set).expect("xattr");
@@ -346,8 +348,8 @@ fn directories_are_made_with_their_own_permissions_and_those_of_the_missing_ones
     let volume = Volume::create_memory(&small()).expect("volume");
     let options = MkdirAll { perm: 0o700, perm_above: 0o711, ..MkdirAll::default() };
     volume.mkdir_all_with(&options, "/a/b//c/").expect("made");
-    volume.symlink(&Caller::OWNER, volume.root(), b"link", b"a/b").expect("made");
-    volume.symlink(&Caller::OWNER, volume.root(), b"lost", b"nowhere").expect("made");
+    volume.symlink_at(&Caller::OWNER, volume.root(), b"link", b"a/b").expect("made");
+    volume.symlink_at(&Caller::OWNER, volume.root(), b"lost", b"nowhere").expect("made");
     let perm = |path: &str| volume.resolve(path).map(|attr| attr.perm).map_err(|e| e.code());
     assert_eq!((perm("/a"), perm("/a/b"), perm("/a/b/c")), (Ok(0o711), Ok(0o711), Ok(0o700)));
     volume.mkdir_all("/link/d", 0o755).expect("made through a link");

@@ -156,7 +156,7 @@ impl Served {
         target: &[u8],
     ) -> FuseResult<Attr> {
         let dir = volume.numbers.ino(dir);
-        self.make(volume, request, dir, false, |identity| volume.symlink(identity, dir, name, target))
+        self.make(volume, request, dir, false, |identity| volume.symlink_at(identity, dir, name, target))
     }
 
     pub(crate) fn create(
@@ -213,6 +213,6 @@ impl Served {
             _ => return Err(Errno::EINVAL),
         };
         let (dir, new_dir) = (volume.numbers.ino(from.0), volume.numbers.ino(to.0));
-        Ok(volume.rename(&OWNER, dir, from.1, new_dir, to.1, mode)?)
+        Ok(volume.rename_at(&OWNER, dir, from.1, new_dir, to.1, mode)?)
     }
 }

@@ -88,7 +88,7 @@ impl Op {
             }
             Op::Symlink(path, target) => {
                 let (dir, name) = split(path)?;
-                volume.symlink(&OWNER, dir, name.as_bytes(), target.as_bytes())?;
+                volume.symlink_at(&OWNER, dir, name.as_bytes(), target.as_bytes())?;
             }
             Op::Link(from, to) => {
                 let (from, (dir, name)) = (find(from)?.0, split(to)?);
@@ -105,7 +105,7 @@ impl Op {
             Op::Rename(from, to) => {
                 let (from, to) = (split(from)?, split(to)?);
                 let (name, new) = (from.1.as_bytes(), to.1.as_bytes());
-                volume.rename(&OWNER, from.0, name, to.0, new, RenameMode::Replace)?;
+                volume.rename_at(&OWNER, from.0, name, to.0, new, RenameMode::Replace)?;
             }
             Op::Write(path, offset, data) => {
                 volume.write(&OWNER, file(path)?, *offset, data)?;

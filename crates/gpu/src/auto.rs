@@ -109,7 +109,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn resolve_batch<P: AsRef<[u8]>>(
+    pub fn resolve_batch<P: lanefs::AsPath>(
         &self,
         options: &ResolveOptions,
         paths: &[P],

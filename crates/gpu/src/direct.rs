@@ -17,7 +17,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn lookup_directly<P: AsRef<[u8]>>(
+    pub(crate) fn lookup_directly<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         paths: &[P],
@@ -31,7 +31,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn pack_directly<P: AsRef<[u8]>>(
+    pub(crate) fn pack_directly<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         paths: &[P],
@@ -46,7 +46,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn columns_directly<P: AsRef<[u8]>>(
+    pub(crate) fn columns_directly<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         wanted: ColumnSet,
@@ -57,7 +57,7 @@ impl Mirrored<'_, '_> {
         Ok((batch.results(self.device())?, rows))
     }
 
-    fn run_directly<P: AsRef<[u8]>>(
+    fn run_directly<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         paths: &[P],

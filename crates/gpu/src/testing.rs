@@ -43,7 +43,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub fn kernel_lookup<P: AsRef<[u8]>>(
+    pub fn kernel_lookup<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         paths: &[P],
@@ -56,7 +56,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub fn kernel_pack<P: AsRef<[u8]>>(
+    pub fn kernel_pack<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         paths: &[P],
@@ -69,7 +69,7 @@ impl Mirrored<'_, '_> {
     ///
     /// # Errors
     /// An error of the device.
-    pub fn kernel_columns<P: AsRef<[u8]>>(
+    pub fn kernel_columns<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
         wanted: ColumnSet,

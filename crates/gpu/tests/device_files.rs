@@ -42,8 +42,8 @@ fn bytes(len: usize, numbers: &mut Seeded) -> Vec<u8> {
 fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<String> {
     let mut paths: Vec<String> = ["/", "", "/none", "/dir", "/f1/x", "/loop"].map(String::from).into();
     let dir = volume.mkdir_all("/dir", 0o755).expect("mkdir").ino;
-    volume.symlink(&WHO, volume.root(), b"loop", b"loop").expect("symlink");
-    volume.symlink(&WHO, dir, b"link", b"../f1").expect("symlink");
+    volume.symlink_at(&WHO, volume.root(), b"loop", b"loop").expect("symlink");
+    volume.symlink_at(&WHO, dir, b"link", b"../f1").expect("symlink");
     paths.push("/dir/link".into());
     // Empty, inline, of one block, of many, larger than one attempt reads.
     for (number, len) in

@@ -67,10 +67,10 @@ impl Move {
     fn make(self, mirrored: &Mirrored<'_, '_>, from: &str, to: &str) -> lanefs::Result<()> {
         let volume = mirrored.volume();
         let root = volume.root();
-        let rename = |mode| volume.rename(&WHO, root, from.as_bytes(), root, to.as_bytes(), mode);
+        let rename = |mode| volume.rename_at(&WHO, root, from.as_bytes(), root, to.as_bytes(), mode);
         let remove = |name: &str| volume.remove_all_with(&WHO, root, name.as_bytes(), |_, done| done);
         match self {
-            Move::Rename => volume.rename(&WHO, root, from.as_bytes(), root, b"away", RenameMode::Replace),
+            Move::Rename => volume.rename_at(&WHO, root, from.as_bytes(), root, b"away", RenameMode::Replace),
             Move::Exchange => rename(RenameMode::Exchange),
             Move::ReplaceEmpty => {
                 // It may not be there.
@@ -116,7 +116,7 @@ fn paths_are_answered_without_a_walk_once_their_directory_was_walked() {
     volume.unlink(&WHO, volume.resolve("/a").expect("there").ino, b"another file").expect("unlinked");
     assert_eq!(ask().learns.len(), left.learns.len());
     assert_eq!(ask().walks, left.walks);
-    volume.rename(&WHO, volume.root(), b"a", volume.root(), b"d", RenameMode::Replace).expect("renamed");
+    volume.rename_at(&WHO, volume.root(), b"a", volume.root(), b"d", RenameMode::Replace).expect("renamed");
     let walks = ask().walks;
     assert_eq!(walks, paths.len(), "a path was known in a new epoch");
     assert_eq!(disagreement(&mirrored, &paths), None);
@@ -184,7 +184,7 @@ fn threads_resolve_while_directories_are_exchanged() {
         let exchanges = scope.spawn(|| {
             let dir = volume.resolve("/a").expect("there").ino;
             for _ in 0..300 {
-                volume.rename(&WHO, dir, b"x", dir, b"y", RenameMode::Exchange).expect("exchanged");
+                volume.rename_at(&WHO, dir, b"x", dir, b"y", RenameMode::Exchange).expect("exchanged");
             }
         });
         let mut rounds = 0;

@@ -143,7 +143,7 @@ fn what_is_found_is_what_a_walk_finds_after_changes_too() {
                 let _ = match numbers.below(4) {
                     0 => volume.unlink(&WHO, dir, name),
                     1 => volume.remove_all_with(&WHO, dir, name, |_, done| done),
-                    2 => volume.rename(&WHO, dir, name, volume.root(), name, RenameMode::Replace),
+                    2 => volume.rename_at(&WHO, dir, name, volume.root(), name, RenameMode::Replace),
                     _ => volume.create_file(&WHO, dir, format!("new {round}").as_bytes(), 0o644).map(drop),
                 };
             }

@@ -88,7 +88,7 @@ fn what_changes_between_batches_is_seen() {
                     if let Ok(dir) = volume.resolve(&text[..text.rfind('/').expect("absolute")]) {
                         let name = |path: &[u8]| path[text.rfind('/').expect("absolute") + 1..].to_vec();
                         let mode = lanefs::RenameMode::Replace;
-                        drop(volume.rename(&WHO, dir.ino, &name(&path), dir.ino, &name(&new), mode));
+                        drop(volume.rename_at(&WHO, dir.ino, &name(&path), dir.ino, &name(&new), mode));
                         paths.push(new);
                     }
                 }

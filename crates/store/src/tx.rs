@@ -48,13 +48,21 @@ const KIND: u64 = 0x80;
 pub struct Tx<'v> {
     reader: &'v Reader<'v>,
     log: &'v mut Log,
+    /// Bytes that an earlier step of this transaction took out of use may be written again.
+    reuses: bool,
 }
 
 impl<'v> Tx<'v> {
     /// Begins a transaction with an empty log.
     pub fn new(reader: &'v Reader<'v>, log: &'v mut Log) -> Self {
         debug_assert!(log.undo.is_empty() && reader.has_no_locks());
-        Tx { reader, log }
+        Tx { reader, log, reuses: false }
+    }
+
+    /// Makes this a transaction of several steps: one may [initialize](Self::init) bytes that another one has
+    /// taken out of use, so a rollback restores them, too.
+    pub fn has_steps(&mut self) {
+        self.reuses = true;
     }
 
     pub(crate) fn reader(&self) -> &'v Reader<'v> {
@@ -135,7 +143,25 @@ impl<'v> Tx<'v> {
         if planted::is(planted::Bug::UnlockedInit)
             || self.reader.lock_range(view.at() + offset as u64, bytes.len(), view.grain())
         {
+            if self.reuses {
+                self.remember(view, offset, bytes.len());
+            }
             self.fill(view, offset, bytes);
+        }
+    }
+
+    /// Notes bytes for a rollback, whose records are locked.
+    fn remember(&mut self, view: View<'_>, offset: usize, len: usize) {
+        if !self.reader.may_continue() || offset + len > view.len() {
+            return;
+        }
+        let mut at = offset;
+        while at < offset + len {
+            let width = if at.is_multiple_of(8) && offset + len - at >= 8 { 8 } else { 1 };
+            let target = view.at() + at as u64;
+            let old = view.load(at, width);
+            self.log.undo.push(Undo { target: target | (width as u64) << WIDTH_SHIFT, old });
+            at += width;
         }
     }
 

@@ -176,7 +176,7 @@ impl Engine for VolumeEngine {
     }
 
     fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.symlink(who, Ino(dir), name, target)?))
+        Ok(Stat::from(&self.volume()?.symlink_at(who, Ino(dir), name, target)?))
     }
 
     fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
@@ -202,7 +202,7 @@ impl Engine for VolumeEngine {
         to: (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()> {
-        Ok(self.volume()?.rename(who, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
+        Ok(self.volume()?.rename_at(who, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
     }
 
     fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {

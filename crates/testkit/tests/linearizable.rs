@@ -314,7 +314,7 @@ fn steal(volume: &Volume, done: &AtomicBool) {
             let (old, new) = (format!("owner-01-{number:06}"), format!("stolen-{number}"));
             let (old, new) = (old.as_bytes(), new.as_bytes());
             // Most of the names are not there.
-            let _ = volume.rename(&Caller::OWNER, dir.ino, old, dir.ino, new, RenameMode::Replace);
+            let _ = volume.rename_at(&Caller::OWNER, dir.ino, old, dir.ino, new, RenameMode::Replace);
         }
     }
 }

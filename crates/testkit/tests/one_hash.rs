@@ -175,13 +175,13 @@ fn random_changes_keep_the_directory_sound() {
             let has = (there.get(&one).copied(), there.get(&other).copied());
             match (random.below(10), has) {
                 (0, (Some(_), Some(_))) => {
-                    volume.rename(&OWNER, dir, &one, dir, &other, RenameMode::Exchange).expect("exchange");
+                    volume.rename_at(&OWNER, dir, &one, dir, &other, RenameMode::Exchange).expect("exchange");
                     if let (Some(a), Some(b)) = has {
                         there.extend([(one, b), (other, a)]);
                     }
                 }
                 (1 | 2, (Some(ino), _)) => {
-                    volume.rename(&OWNER, dir, &one, dir, &other, RenameMode::Replace).expect("rename");
+                    volume.rename_at(&OWNER, dir, &one, dir, &other, RenameMode::Replace).expect("rename");
                     if one != other {
                         there.remove(&one);
                         there.insert(other, ino);

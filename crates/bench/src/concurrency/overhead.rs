@@ -118,7 +118,7 @@ impl VolumeContents {
             let file = volume.create_file(caller, dir, name, 0o644)?.ino;
             volume.setxattr(caller, file, ATTRIBUTE, b"value", XattrMode::Set)?;
             made.files.push(file);
-            made.links.push(volume.symlink(caller, links_dir, name, b"../files/target")?.ino);
+            made.links.push(volume.symlink_at(caller, links_dir, name, b"../files/target")?.ino);
             if i < LISTED {
                 volume.create_file(caller, listed, name, 0o644)?;
             }

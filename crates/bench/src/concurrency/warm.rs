@@ -292,7 +292,7 @@ mod tests {
         let listed = |lane: &Lane| lane.volume().resolve(LISTED.to_bytes()).map(|attr| attr.ino);
         broken(WarmWorkload::Stat, |lane, fixture| {
             let (dir, name) = (listed(lane)?, fixture.listed.get(3).to_bytes());
-            lane.volume().rename(lane.caller(), dir, name, dir, b"other", RenameMode::NoReplace)
+            lane.volume().rename_at(lane.caller(), dir, name, dir, b"other", RenameMode::NoReplace)
         });
         broken(WarmWorkload::Readdir, |lane, _| {
             lane.volume().create_file(lane.caller(), listed(lane)?, b"more", 0o644).map(drop)
@@ -305,7 +305,7 @@ mod tests {
             let path = fixture.tree.files.get(0).to_bytes();
             let (parent, name) = path.split_at(path.iter().rposition(|&b| b == b'/').unwrap() + 1);
             let parent = lane.volume().resolve(parent)?.ino;
-            lane.volume().rename(lane.caller(), parent, name, parent, b"other", RenameMode::NoReplace)
+            lane.volume().rename_at(lane.caller(), parent, name, parent, b"other", RenameMode::NoReplace)
         });
         broken(WarmWorkload::Read4k, |lane, _| {
             let large = lane.volume().resolve(LARGE.to_bytes())?.ino;

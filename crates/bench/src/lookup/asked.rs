@@ -156,7 +156,7 @@ fn on_lane(lane: &Lane, work: &Work, requests: &Requests, stop: &Stop) -> Result
                 if let Beside::KnownMoves(_) = work.beside {
                     learn(from)?;
                 }
-                let moved = volume.rename(&Caller::OWNER, root, from, root, to, RenameMode::NoReplace);
+                let moved = volume.rename_at(&Caller::OWNER, root, from, root, to, RenameMode::NoReplace);
                 moved.map_err(failed())?;
             }
             let paths = requests.set.view().slice(part.clone());

@@ -79,7 +79,7 @@ impl Ln {
         }
         match source {
             Some(attr) => context.volume.link(&OWNER, attr.ino, dir, name).map(drop).map_err(failure),
-            None => context.volume.symlink(&OWNER, dir, name, target).map(drop).map_err(failure),
+            None => context.volume.symlink_at(&OWNER, dir, name, target).map(drop).map_err(failure),
         }
     }
 }

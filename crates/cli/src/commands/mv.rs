@@ -74,7 +74,7 @@ impl Mv {
         if new.ends_with(b"/") && attr.kind != FileKind::Directory {
             return Err(Failure::code(new, Code::NotDirectory));
         }
-        context.volume.rename(&OWNER, from, name, to, new_name, mode).map_err(|error| match error.code() {
+        context.volume.rename_at(&OWNER, from, name, to, new_name, mode).map_err(|error| match error.code() {
             Code::Invalid if attr.kind == FileKind::Directory => {
                 Failure::partial(source, "cannot move into itself", "choose a target outside of it")
             }

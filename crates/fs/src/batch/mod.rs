@@ -19,6 +19,7 @@ mod prefixes;
 #[cfg(test)]
 mod tests;
 
+use crate::as_path::AsPath;
 use crate::attempt::Core;
 use crate::columns::{ColumnsMut, Resolutions, Rows};
 use crate::dir_table::DirectoryTableStats;
@@ -53,11 +54,7 @@ impl Volume {
     /// # Errors
     /// Only the device's, or those of a damaged volume where no single path is to blame; all others are in
     /// the results.
-    pub fn resolve_batch<P: AsRef<[u8]>>(
-        &self,
-        options: &ResolveOptions,
-        paths: &[P],
-    ) -> Result<Vec<Resolution>> {
+    pub fn resolve_batch<P: AsPath>(&self, options: &ResolveOptions, paths: &[P]) -> Result<Vec<Resolution>> {
         let paths: PathSet = paths.iter().collect();
         let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
         let mut rows = Resolutions { list: &mut list, attributes: options.attributes };

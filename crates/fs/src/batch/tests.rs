@@ -93,13 +93,13 @@ fn change(volume: &Volume, random: &mut Random) {
             let (Some(from), Some(target)) = (parent(&path), parent(&other)) else { return };
             let last = |path: &str| path.rsplit('/').next().unwrap_or_default().as_bytes().to_vec();
             let exchange = RenameMode::Exchange;
-            let _ = volume.rename(&OWNER, from.ino, &last(&path), target.ino, &last(&other), exchange);
+            let _ = volume.rename_at(&OWNER, from.ino, &last(&path), target.ino, &last(&other), exchange);
             return;
         }
         _ => {
             let dir = volume.resolve(path.rsplit_once('/').map_or("/", |cut| cut.0)).ok();
             let Some(dir) = dir else { return };
-            let _ = volume.symlink(&OWNER, dir.ino, b"l", other.as_bytes());
+            let _ = volume.symlink_at(&OWNER, dir.ino, b"l", other.as_bytes());
             return;
         }
     };
@@ -170,8 +170,8 @@ fn after(volume: &Volume, cause: MoveCause) -> Result<Option<String>> {
     let before = disagreement(volume, None, &paths);
     assert_eq!(before, None);
     match cause {
-        MoveCause::Remove => volume.rename(&OWNER, root, b"a", root, b"l", RenameMode::Replace)?,
-        MoveCause::Replace => volume.rename(&OWNER, root, b"a", root, b"b", RenameMode::Exchange)?,
+        MoveCause::Remove => volume.rename_at(&OWNER, root, b"a", root, b"l", RenameMode::Replace)?,
+        MoveCause::Replace => volume.rename_at(&OWNER, root, b"a", root, b"b", RenameMode::Exchange)?,
         MoveCause::Batch => {
             let change = Change::Rename { from: b"/a/b", to: b"/b/b", mode: RenameMode::Replace };
             let (answers, shares) = volume.apply_with(&mut Plain(volume), root, &[change])?;
@@ -240,7 +240,7 @@ fn stale_answer(volume: &Volume, exchanges: u64) -> Option<String> {
             .collect();
         for _ in 0..exchanges {
             begun.fetch_add(1, Ordering::SeqCst);
-            volume.rename(&OWNER, root, b"a", root, b"b", RenameMode::Exchange).expect("exchange");
+            volume.rename_at(&OWNER, root, b"a", root, b"b", RenameMode::Exchange).expect("exchange");
             ended.fetch_add(1, Ordering::SeqCst);
             // The readers get the processor for whole batches.
             for _ in 0..4 {

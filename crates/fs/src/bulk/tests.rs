@@ -391,7 +391,7 @@ fn what_is_not_for_batches_is_made_in_its_place() {
     let two = Two::new(InodeSize::B256);
     for volume in [&two.one_by_one, &two.together] {
         volume.mkdir_all("/d/e", 0o755).expect("made");
-        volume.symlink(&Caller::OWNER, volume.root(), b"link", b"/d").expect("linked");
+        volume.symlink_at(&Caller::OWNER, volume.root(), b"link", b"/d").expect("linked");
     }
     let changes = [
         create("/d/1"),

@@ -61,7 +61,7 @@ fn fill(volume: &Volume, random: &mut Random) -> Arc<PathSet> {
             volume.write_file(&path, content).expect("write");
             paths.push(path);
         }
-        volume.symlink(&OWNER, dir, b"link", b"3").expect("symlink");
+        volume.symlink_at(&OWNER, dir, b"link", b"3").expect("symlink");
         ["link", "missing", "", "3/x"].iter().for_each(|name| paths.push(format!("/d{d}/{name}")));
     }
     volume.write_file("/large", vec![7; 1_300_000]).expect("write");
@@ -256,7 +256,7 @@ fn files_that_change_during_an_epoch_are_never_torn() {
                             volume.write_file("/new", content(value)).expect("write");
                             let (new, replace) = (b"new", RenameMode::Replace);
                             volume
-                                .rename(&OWNER, root, new, root, name(file).as_bytes(), replace)
+                                .rename_at(&OWNER, root, new, root, name(file).as_bytes(), replace)
                                 .expect("rename");
                         }
                         1 => drop(volume.unlink(&OWNER, root, name(file).as_bytes())),

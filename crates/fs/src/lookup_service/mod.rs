@@ -18,13 +18,16 @@
 
 mod answers;
 mod planted;
+mod running;
 #[cfg(all(test, feature = "shuttle"))]
 mod schedules;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
 pub use answers::Lookup;
+pub use running::RunningService;
 
+use crate::as_path::AsPath;
 use crate::columns::Resolutions;
 use crate::error::{Error, Result};
 use crate::path_set::{PathSet, Paths};
@@ -128,7 +131,7 @@ impl LookupService {
 
     /// Begins a lookup, which fails where the service is closed. Its answer comes when a thread
     /// [serves](Self::serve).
-    pub fn lookup(&self, path: impl AsRef<[u8]>) -> Lookup {
+    pub fn lookup(&self, path: impl AsPath) -> Lookup {
         let mut state = self.state.lock();
         if state.is_closed {
             return Lookup::failed(closed());

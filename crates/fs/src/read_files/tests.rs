@@ -82,10 +82,10 @@ pub(super) fn fill(volume: &Volume, random: &mut Random) -> Vec<String> {
                 volume.write(&OWNER, ino, block * 2 * BLOCK, &random.bytes(5000)).expect("write");
             }
         }
-        volume.symlink(&OWNER, dir, b"link", b"f3").expect("symlink");
-        volume.symlink(&OWNER, dir, b"up", b"../../d0/e/f4").expect("symlink");
-        volume.symlink(&OWNER, dir, b"nowhere", b"missing").expect("symlink");
-        volume.symlink(&OWNER, dir, b"loop", b"loop").expect("symlink");
+        volume.symlink_at(&OWNER, dir, b"link", b"f3").expect("symlink");
+        volume.symlink_at(&OWNER, dir, b"up", b"../../d0/e/f4").expect("symlink");
+        volume.symlink_at(&OWNER, dir, b"nowhere", b"missing").expect("symlink");
+        volume.symlink_at(&OWNER, dir, b"loop", b"loop").expect("symlink");
         let others = ["link", "up", "nowhere", "loop", "missing", "f3/x", "none/x", "", ".", "../e/./f5"];
         paths.extend(others.map(|name| format!("/d{d}/e/{name}")));
     }
@@ -326,7 +326,7 @@ impl Changing<'_> {
             self.volume.write_file(format!("/c/{new}"), &content).expect("write");
             let name = path.strip_prefix("/c/").expect("in the directory").as_bytes();
             let replace = RenameMode::Replace;
-            self.volume.rename(&OWNER, dir, new.as_bytes(), dir, name, replace).expect("rename");
+            self.volume.rename_at(&OWNER, dir, new.as_bytes(), dir, name, replace).expect("rename");
         }
         self.changes.fetch_add(1, Ordering::Relaxed);
     }

@@ -44,7 +44,7 @@ fn open(image: &Path, cache: u64) -> Volume {
     Volume::open(image, OpenOptions { cache: Some(cache), ..OpenOptions::from(Access::Read) }).expect("open")
 }
 
-fn view<P: AsRef<[u8]>>(volume: &Volume, paths: impl IntoIterator<Item = P>) -> FileViews {
+fn view<P: crate::AsPath>(volume: &Volume, paths: impl IntoIterator<Item = P>) -> FileViews {
     volume.view_files(&ReadFiles::default(), &PathSet::from_iter(paths)).expect("view")
 }
 

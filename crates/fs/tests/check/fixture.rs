@@ -108,8 +108,8 @@ pub(crate) fn fill(volume: &Volume, layout: u64) {
     volume.setxattr(&OWNER, sparse, b"user.short", b"x", XattrMode::Set).expect("xattr");
     let a = volume.resolve("/a").expect("resolve").ino;
     volume.setxattr(&OWNER, a, b"user.dir", b"value", XattrMode::Set).expect("xattr");
-    volume.symlink(&OWNER, root, b"short", b"a/b").expect("symlink");
-    let long = volume.symlink(&OWNER, root, b"long", &[b'l'; 400]).expect("symlink").ino;
+    volume.symlink_at(&OWNER, root, b"short", b"a/b").expect("symlink");
+    let long = volume.symlink_at(&OWNER, root, b"long", &[b'l'; 400]).expect("symlink").ino;
     volume.setxattr(&OWNER, long, b"trusted.long", &[b'v'; 200], XattrMode::Set).expect("xattr");
     volume.link(&OWNER, sparse, a, b"hard").expect("link");
     for (kind, name) in [

@@ -197,7 +197,7 @@ fn with_journal(blocks: u64, clean: bool, access: Access) -> Result<Volume> {
 #[test]
 fn a_journal_larger_than_any_can_be_is_damage() {
     for clean in [true, false] {
-        let error = with_journal(MAX_JOURNAL + 1, clean, Access::Write).err().expect("refused");
+        let error = with_journal(MAX_JOURNAL + 1, clean, Access::Write).expect_err("refused");
         assert!(error.to_string().contains("larger than any can be"), "{error}");
         let volume = with_journal(MAX_JOURNAL + 1, clean, Access::Read).expect("open");
         assert_eq!(volume.journal_damage().is_some(), !clean);
@@ -248,7 +248,7 @@ fn a_place_for_closed_volumes_takes_no_other() {
     volume.close().expect("close");
     let read = Arc::new(AtomicU64::new(0));
     let open = |device| Volume::open_device(Box::new(Published(device, read.clone())), Access::Read);
-    let error = open(crashed).err().expect("refused").to_string();
+    let error = open(crashed).expect_err("refused").to_string();
     assert!(error.contains("not closed cleanly"), "{error}");
     assert_eq!(read.load(Relaxed), 2 * BLOCK, "the superblocks, and no block of the log");
     assert_eq!(open(device).expect("open").read_file("/file").expect("read"), b"in the log");

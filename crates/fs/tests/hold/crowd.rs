@@ -80,7 +80,7 @@ impl Worker<'_> {
             }
             9 => {
                 self.forget(&other);
-                ordinary("rename", volume.rename(&OWNER, dir, &name, dir, &other, RenameMode::Replace))?;
+                ordinary("rename", volume.rename_at(&OWNER, dir, &name, dir, &other, RenameMode::Replace))?;
             }
             10 => {
                 if let Some(attr) = self.held.last() {

@@ -214,7 +214,7 @@ fn a_volume_larger_than_the_limit_of_the_process_is_used() {
     let volume = open(&device, Access::Write).expect("open");
     assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
     drop(volume);
-    let refused = open(&small.enlarged(MAX_VOLUME), Access::Read).err().expect("too little address space");
+    let refused = open(&small.enlarged(MAX_VOLUME), Access::Read).expect_err("too little address space");
     let why = format!("{refused}");
     assert!(why.contains("ulimit -v") && why.contains(&MAX_VOLUME.to_string()), "{why}");
 }

@@ -29,7 +29,7 @@ pub(crate) fn find(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> 
     for (number, (size, time)) in [(6, -5), (8, -5), (7, -6), (7, -4), (7, 5)].into_iter().enumerate() {
         make(&format!("what is looked {number} for"), size, time)?;
     }
-    volume.symlink(&caller, dir, b"what is a link, looked for", b"a link.")?;
+    volume.symlink_at(&caller, dir, b"what is a link, looked for", b"a link.")?;
     let unnamed = volume.create_unnamed(&caller, dir, 0o600)?.ino;
     let mut filter = Filter { kinds: vec![FileKind::File], size: 7..=7, mtime: -5..=-5, ..Filter::default() };
     let is_pattern = filter.names.and("[v-w]?a*lo*ked *f*r", false);

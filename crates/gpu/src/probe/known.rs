@@ -46,7 +46,7 @@ impl KnownPaths {
             |dir, name: &str| volume.create_file(&caller, dir, name.as_bytes(), 0o644).map(|attr| attr.ino);
         let mkdir = |dir, name: &str| volume.mkdir(&caller, dir, name.as_bytes(), 0o755).map(|attr| attr.ino);
         let link = |dir, name: &str, to: &str| {
-            volume.symlink(&caller, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
+            volume.symlink_at(&caller, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
         };
         let many = mkdir(root, "many")?;
         for number in 0..MANY {

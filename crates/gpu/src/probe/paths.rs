@@ -85,7 +85,7 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
     // Another directory has the path of one that is in the table.
     let (caller, root) = (Caller::OWNER, volume.root());
     let replaced = |from: &str, to: &str| {
-        volume.rename(&caller, root, from.as_bytes(), root, to.as_bytes(), RenameMode::Replace)
+        volume.rename_at(&caller, root, from.as_bytes(), root, to.as_bytes(), RenameMode::Replace)
     };
     replaced("few", "other")?;
     let made = volume.mkdir(&caller, root, b"few", 0o755)?.ino;
@@ -113,10 +113,10 @@ pub(crate) fn fill(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
     // An entry that is in the cache but no longer in the volume.
     let (caller, root) = (Caller::OWNER, volume.root());
     let few = volume.lookup(&caller, root, b"few")?.0;
-    volume.rename(&caller, few, b"file", few, b"another", RenameMode::Replace)?;
+    volume.rename_at(&caller, few, b"file", few, b"another", RenameMode::Replace)?;
     let query = mirrored.query(&ResolveOptions::default());
     let found = mirrored.lookup_directly(&query, &["/few/file", "/few/another"])?.0;
-    volume.rename(&caller, few, b"another", few, b"file", RenameMode::Replace)?;
+    volume.rename_at(&caller, few, b"another", few, b"file", RenameMode::Replace)?;
     if found.iter().map(|found| found.code).ne([Code::NotFound, Code::Success]) {
         return wrong(FILL, format!("after a rename: {found:?}"));
     }

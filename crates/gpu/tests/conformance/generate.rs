@@ -50,7 +50,7 @@ pub(crate) fn prepare(volume: &Volume) -> lanefs::Result<()> {
     let links = [("/to-a", "a"), ("/a/up", ".."), ("/dangling", "nowhere"), ("/loop", "loop")];
     for (path, to) in links.into_iter().chain([("/a/b/far", "/b"), ("/a/long", &long)]) {
         let (dir, name) = volume.resolve_parent(path.as_bytes())?;
-        volume.symlink(&WHO, dir, name, to.as_bytes())?;
+        volume.symlink_at(&WHO, dir, name, to.as_bytes())?;
     }
     let two = volume.write_file("/two", "two names")?;
     volume.link(&WHO, two.ino, volume.resolve("/a")?.ino, b"two")?;

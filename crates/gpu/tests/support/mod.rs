@@ -90,7 +90,7 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     volume.create_file(&WHO, volume.root(), there, 0o644).expect("file");
     // Links within links, with a remaining path behind each.
     for (name, to) in [("m", "."), ("n", "m/m/dir-0/../"), ("o", "n/m/n")] {
-        volume.symlink(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
+        volume.symlink_at(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
     }
     let mut paths = vec![[b"/", there].concat()];
     for (number, files) in [0, 1, 7, 8, 9, 27, 28, 29, 200, 256, 257, 700, 3000].into_iter().enumerate() {
@@ -105,7 +105,7 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
             match numbers.below(10) {
                 0 => {
                     let to = target(&paths, &name, numbers);
-                    volume.symlink(&WHO, made, &name, &to).expect("symlink");
+                    volume.symlink_at(&WHO, made, &name, &to).expect("symlink");
                 }
                 1 => drop(volume.mkdir(&WHO, made, &name, 0o700).expect("mkdir")),
                 _ => drop(volume.create_file(&WHO, made, &name, 0o644).expect("file")),

@@ -316,7 +316,7 @@ pub(crate) fn change_at_random(volume: &Volume, random: &mut Seeded, changes: us
                 let target = format!("../d{}/file-{}", random.below(10), random.below(60));
                 let _ = volume.remove_all(&path);
                 let (parent, name) = volume.resolve_parent(path.as_bytes()).expect("parent");
-                volume.symlink(&Caller::OWNER, parent, name, target.as_bytes()).expect("link");
+                volume.symlink_at(&Caller::OWNER, parent, name, target.as_bytes()).expect("link");
             }
             3 => {
                 let other = format!("/d{}/file-{}", random.below(10), random.below(60));

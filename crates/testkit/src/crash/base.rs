@@ -122,7 +122,7 @@ fn plant_tree(volume: &Volume) -> lanefs::Result<()> {
     let (dir, name) = volume.resolve_parent(HARD_LINK.as_bytes())?;
     volume.link(who, first, dir, name)?;
     let (dir, name) = volume.resolve_parent(SYMLINK.0.as_bytes())?;
-    volume.symlink(who, dir, name, SYMLINK.1.as_bytes())?;
+    volume.symlink_at(who, dir, name, SYMLINK.1.as_bytes())?;
     volume.setxattr(who, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
 }
 

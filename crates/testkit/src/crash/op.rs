@@ -154,7 +154,7 @@ impl Op {
         match self {
             Op::Create(_) => volume.create_file(who, dir, name, 0o644).map(drop),
             Op::Mkdir(_) => volume.mkdir(who, dir, name, 0o755).map(drop),
-            Op::Symlink(_, target) => volume.symlink(who, dir, name, target.as_bytes()).map(drop),
+            Op::Symlink(_, target) => volume.symlink_at(who, dir, name, target.as_bytes()).map(drop),
             Op::Link(from, _) => volume.link(who, inode(from)?.ino, dir, name).map(drop),
             Op::Unlink(_) => volume.unlink(who, dir, name),
             Op::Rmdir(_) => volume.rmdir(who, dir, name),
@@ -173,7 +173,7 @@ impl Op {
             Op::Release => first_orphan(volume)?.map_or(Ok(()), |ino| volume.release(ino, u64::MAX)),
             Op::Rename(from, _, mode) => {
                 let (from, old) = volume.resolve_parent(from.as_bytes())?;
-                volume.rename(who, from, old, dir, name, *mode)
+                volume.rename_at(who, from, old, dir, name, *mode)
             }
             Op::Write(path, at, len) => {
                 let attr = inode(path)?;

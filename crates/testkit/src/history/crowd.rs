@@ -310,7 +310,7 @@ impl<'c> Owner<'c> {
             _ => Ok(()),
         };
         let dirs = self.scene.dirs;
-        let done = self.scene.volume.rename(&WHO, dirs[from], &name, dirs[to], &new, mode);
+        let done = self.scene.volume.rename_at(&WHO, dirs[from], &name, dirs[to], &new, mode);
         let done = Self::expect("rename", &name, done, right)?;
         if let (Some(()), Some((_, ino))) = (done, source)
             && name != new

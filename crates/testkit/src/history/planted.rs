@@ -63,7 +63,7 @@ impl<'v> Planted<'v> {
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed).to_string();
         let step = |from: Ino, name: &[u8], to: Ino, new: &[u8], mode| {
-            self.volume.rename(&Caller::OWNER, from, name, to, new, mode)
+            self.volume.rename_at(&Caller::OWNER, from, name, to, new, mode)
         };
         let (name, new, under_way) = (name.as_bytes(), new.as_bytes(), number.as_bytes());
         step(Ino(dir), name, self.hidden, under_way, RenameMode::Replace).ok()?;

@@ -50,7 +50,7 @@ fn on_volume(volume: &Volume, call: &Call) -> lanefs::Result<Reply> {
             Reply::Done
         }
         Call::Rename { dir, name, to, new, mode } => {
-            volume.rename(&WHO, Ino(dir), name.as_bytes(), Ino(to), new.as_bytes(), mode)?;
+            volume.rename_at(&WHO, Ino(dir), name.as_bytes(), Ino(to), new.as_bytes(), mode)?;
             Reply::Done
         }
         Call::List { dir } => {

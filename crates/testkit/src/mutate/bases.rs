@@ -127,9 +127,9 @@ fn small(volume: &Volume) -> Result<()> {
     let file = volume.write_file("/a/d1/blocks", vec![7; 10_000].as_slice())?.ino;
     volume.write(&OWNER, file, 3 << 20, b"far out")?;
     volume.link(&OWNER, file, deep, b"second name")?;
-    volume.symlink(&OWNER, deep, b"short link", b"../blocks")?;
-    volume.symlink(&OWNER, deep, b"long link", &[b'x'; 300])?;
-    volume.symlink(&OWNER, root, b"loop", b"/loop")?;
+    volume.symlink_at(&OWNER, deep, b"short link", b"../blocks")?;
+    volume.symlink_at(&OWNER, deep, b"long link", &[b'x'; 300])?;
+    volume.symlink_at(&OWNER, root, b"loop", b"/loop")?;
     volume.mknod(&OWNER, root, b"fifo", FileKind::Fifo, 0o600, 0)?;
     volume.mknod(&OWNER, root, b"device", FileKind::CharDevice, 0o600, 0x801)?;
     volume.setxattr(&OWNER, file, b"user.small", b"value", XattrMode::Set)?;

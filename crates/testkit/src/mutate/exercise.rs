@@ -194,10 +194,10 @@ fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
             tally(effort, volume.create_file(&OWNER, dir, &bulk_name(number + 7000), 0o644));
         }
         if let Some(made) = tally(effort, volume.mkdir(&OWNER, dir, b"new directory", 0o755)) {
-            tally(effort, volume.symlink(&OWNER, made.ino, b"link", &[b't'; 200]));
+            tally(effort, volume.symlink_at(&OWNER, made.ino, b"link", &[b't'; 200]));
             tally(
                 effort,
-                volume.rename(&OWNER, dir, &bulk_name(7000), made.ino, b"moved", RenameMode::Replace),
+                volume.rename_at(&OWNER, dir, &bulk_name(7000), made.ino, b"moved", RenameMode::Replace),
             );
         }
         if let Some(made) = tally(effort, volume.create_file(&OWNER, dir, b"new file", 0o600)) {
@@ -217,7 +217,10 @@ fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
             }
             _ => {
                 let name = &entry.name;
-                tally(effort, volume.rename(&OWNER, root, name, below, b"from above", RenameMode::Replace));
+                tally(
+                    effort,
+                    volume.rename_at(&OWNER, root, name, below, b"from above", RenameMode::Replace),
+                );
             }
         }
     }

@@ -71,11 +71,11 @@ fn in_directory(volume: &Volume, dir: Ino) -> Outcome {
     step("truncate", volume.setattr(&OWNER, ino, &SetAttr { size: Some(3000), ..SetAttr::default() }))?;
     step("setxattr", volume.setxattr(&OWNER, ino, b"user.k", &[3; 700], XattrMode::Set))?;
     step("link", volume.link(&OWNER, ino, dir, b"second name"))?;
-    step("symlink", volume.symlink(&OWNER, dir, b"link", &[b'x'; 300]))?;
+    step("symlink", volume.symlink_at(&OWNER, dir, b"link", &[b'x'; 300]))?;
     step("sync", volume.sync())?;
-    step("rename", volume.rename(&OWNER, dir, b"large", dir, b"renamed", RenameMode::Replace))?;
+    step("rename", volume.rename_at(&OWNER, dir, b"large", dir, b"renamed", RenameMode::Replace))?;
     if let Some(below) = step("mkdir", volume.mkdir(&OWNER, dir, b"below", 0o700))? {
-        step("rename", volume.rename(&OWNER, dir, b"renamed", below.ino, b"moved", RenameMode::Replace))?;
+        step("rename", volume.rename_at(&OWNER, dir, b"renamed", below.ino, b"moved", RenameMode::Replace))?;
     }
     Ok(())
 }

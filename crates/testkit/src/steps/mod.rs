@@ -142,7 +142,7 @@ impl Step {
             }
             Step::Link(at, new) => volume.link(&WHO, find(at)?, dir(new)?, new.name.as_bytes())?.ino,
             Step::Symlink(at, target) => {
-                volume.symlink(&WHO, dir(at)?, at.name.as_bytes(), target.as_bytes())?.ino
+                volume.symlink_at(&WHO, dir(at)?, at.name.as_bytes(), target.as_bytes())?.ino
             }
             Step::Mkdir(at) => volume.mkdir(&WHO, dir(at)?, at.name.as_bytes(), 0o755)?.ino,
             Step::Rmdir(at) => {
@@ -152,7 +152,7 @@ impl Step {
             }
             Step::Rename(at, new, mode) => {
                 let (from, to) = (dir(at)?, dir(new)?);
-                volume.rename(&WHO, from, at.name.as_bytes(), to, new.name.as_bytes(), *mode)?;
+                volume.rename_at(&WHO, from, at.name.as_bytes(), to, new.name.as_bytes(), *mode)?;
                 to
             }
             Step::Chmod(at, perm) => volume.setattr(&WHO, find(at)?, &chmod(*perm))?.ino,
