@@ -79,6 +79,8 @@ test: setup lint ## set-up, lints, every test, documentation
 	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --lib --no-deps --locked
+	@echo "==> test: packages, each built alone"
+	@sh scripts/package.sh $(or $(CARGO_TARGET_DIR),target)
 	@echo "==> test: all passed"
 
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python

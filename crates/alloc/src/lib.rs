@@ -58,3 +58,8 @@ pub use bin::OutOfMemory;
 pub use checks::Checks;
 pub use class::LARGEST;
 pub use stats::Stats;
+
+// The example of the README is compiled with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

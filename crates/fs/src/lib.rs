@@ -167,7 +167,11 @@ pub use volume::Volume;
 pub use watch::Watch;
 pub use write_many::WriteMany;
 
-// The example of the README is compiled with the other examples.
+// The examples of both READMEs are compiled with the other examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;
