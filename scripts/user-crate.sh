@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds and runs a program that uses LaneFS as a library, with its own newer versions of LaneFS's
-# dependencies.
+# dependencies: the program of docs/rust.md, with the lines for Cargo.toml of that page.
 #
 #   scripts/user-crate.sh TARGET_DIR     (default: target)
 #
@@ -28,34 +28,24 @@ required() { # the version that LaneFS requires of a package
     sed -n "s/^$1 = .*\"[=^]*\([0-9][0-9.]*\)\".*/\1/p" Cargo.toml | head -n 1
 }
 
+# block LANGUAGE NUMBER: a block of code of the page.
+block() {
+    awk -v open="\`\`\`$1" -v number="$2" '
+        $0 == open { seen += 1; inside = seen == number; next }
+        /^```/ { inside = 0 }
+        inside' docs/rust.md
+}
+
 # Writes the program to a folder; the second argument is the folder of LaneFS.
 write_program() {
     mkdir -p "$1/src" || exit 2
     cp Cargo.lock "$1/Cargo.lock"
     {
         printf '[package]\nname = "user-crate"\nversion = "0.0.0"\nedition = "2024"\npublish = false\n\n[workspace]\n\n'
-        printf '[dependencies]\nlanefs = { path = "%s/crates/fs" }\n' "$2"
+        block toml 1 | sed "s|\"lanefs/|\"$2/|"
         for package in $SHARED; do printf '%s = "=%s"\n' "$package" "$(locked "$package")"; done
     } >"$1/Cargo.toml"
-    cat >"$1/src/main.rs" <<'RUST'
-use lanefs::{CreateOptions, Volume};
-use smallvec::SmallVec;
-
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("LaneFS: {0}")]
-    Volume(#[from] lanefs::Error),
-}
-
-fn main() -> Result<(), Error> {
-    let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
-    volume.write_file("/greeting", b"hello")?;
-    let contents: SmallVec<[u8; 8]> = volume.read_file("/greeting")?.into_iter().collect();
-    assert_eq!(contents.as_slice(), b"hello");
-    println!("user-crate: a program of another workspace has written and read a file");
-    Ok(())
-}
-RUST
+    block rust 1 >"$1/src/main.rs"
 }
 
 # The versions must differ, or the check shows nothing.
@@ -68,7 +58,17 @@ say "newer than LaneFS requires:$newer"
 
 write_program "$folder/program" "$root"
 CARGO_TARGET_DIR=$target cargo run --offline --quiet --manifest-path "$folder/program/Cargo.toml" ||
-    { say "a program with its own newer dependencies does not build"; exit 1; }
+    { say "a program with its own newer dependencies does not build, or fails"; exit 1; }
+say "the program of docs/rust.md has run"
+
+# The lines for the other crates resolve; the crates are built elsewhere.
+write_program "$folder/others" "$root"
+block toml 2 | sed "1d; s|\"lanefs/|\"$root/|" >>"$folder/others/Cargo.toml"
+cargo tree --offline --quiet --manifest-path "$folder/others/Cargo.toml" --depth 1 >"$folder/tree" ||
+    { say "the lines of docs/rust.md for the other crates do not resolve"; exit 1; }
+for name in $(sed -n 's/^| .* | `\(lanefs[a-z-]*\)` |.*/\1/p' docs/rust.md); do
+    grep -q " $name v" "$folder/tree" || { say "docs/rust.md names $name, and has no line for it"; exit 1; }
+done
 
 mkdir "$folder/pinned" && cp -R Cargo.toml crates python "$folder/pinned/" || exit 2
 sed '/^\[workspace.dependencies\]/,/^$/{/path = /!s/"\([0-9]\)/"=\1/;}' Cargo.toml >"$folder/pinned/Cargo.toml"
