@@ -108,6 +108,10 @@ macro_rules! volume_commands {
                 match self { $(VolumeCommand::$name(command) => command.on_host(),)* }
             }
 
+            fn max_expansion(&self) -> u64 {
+                match self { $(VolumeCommand::$name(command) => command.max_expansion(),)* }
+            }
+
             fn changes(&self) -> bool {
                 match self { $(VolumeCommand::$name(command) => command.changes(),)* }
             }

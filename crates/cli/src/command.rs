@@ -1,6 +1,7 @@
 //! The interface of a command on an open volume.
 
 use crate::context::Context;
+use crate::expansion;
 use crate::failure::{Failure, Outcome};
 use lanefs_fuse::RemoteVolume;
 use std::io::Read;
@@ -36,6 +37,12 @@ pub trait Command {
     /// by name. The client executes it, with its own rights on the host; the server refuses it.
     fn on_host(&self) -> Option<&dyn HostCommand> {
         None
+    }
+
+    /// The bound on the data that the command reads of a publication, as a multiple of the bytes that were
+    /// fetched for them; 0 for no bound.
+    fn max_expansion(&self) -> u64 {
+        expansion::DEFAULT
     }
 
     /// True if the volume must be open for writing.

@@ -1,32 +1,41 @@
-//! The bound on the size of files that are read with the zeros of their holes.
+//! The bounds on the data that commands read: a small image may describe files of 128 PiB.
+//!
+//! There are two. The bytes that were fetched for a publication bound the data that are read of it
+//! ([`Volume::bound_expansion`](lanefs::Volume::bound_expansion)). Commands that read a file with the zeros of
+//! its holes leave out one that is far larger than the volume.
 
-use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::size::human;
+use clap::Args;
+use lanefs::expansion::DEFAULT_FACTOR;
 
+/// The bound of commands without an option for it.
+pub const DEFAULT: u64 = DEFAULT_FACTOR as u64;
 /// Size in bytes up to which a file is read whatever the volume's size.
 const LEAST: u64 = 1 << 30;
-/// A file is read up to this many times the volume's size.
-pub const FACTOR: u64 = 100;
 
-/// Refuses a file of more than `factor` times the volume's size: a small image may describe files of 128 PiB.
-/// 0 stands for no limit.
-///
-/// # Errors
-/// Names the path and gives `advice`.
-pub fn check(context: &Context<'_>, path: &[u8], size: u64, factor: u64, advice: &str) -> Outcome {
-    check_size(context.volume.superblock().volume_bytes, path, size, factor, advice)
+/// The option of commands that read files with the zeros of their holes.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ExpansionArgs {
+    /// Refuse files of more than FACTOR times the volume's size, and of more than 1G: a small image may
+    /// describe files of 128P. Of a publication, stop where the data are more than FACTOR times the bytes
+    /// that were fetched, and more than 1G [default: 100; 0 for no limit]
+    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT, hide_default_value = true)]
+    pub max_expansion: u64,
 }
 
-/// [`check`] for a volume of `volume_bytes`.
-///
-/// # Errors
-/// As [`check`].
-pub fn check_size(volume_bytes: u64, path: &[u8], size: u64, factor: u64, advice: &str) -> Outcome {
-    let most = volume_bytes.saturating_mul(factor).max(LEAST);
-    if factor > 0 && size > most {
-        let what = format!("has {}B, far more than the volume", human(size));
-        return Err(Failure::partial(path, &what, advice));
+impl ExpansionArgs {
+    /// Refuses a file of `size` bytes of a volume of `volume_bytes`.
+    ///
+    /// # Errors
+    /// Names the path and gives `advice`.
+    pub fn check(self, volume_bytes: u64, path: &[u8], size: u64, advice: &str) -> Outcome {
+        let factor = self.max_expansion;
+        let most = volume_bytes.saturating_mul(factor).max(LEAST);
+        if factor > 0 && size > most {
+            let what = format!("has {}B, far more than the volume", human(size));
+            return Err(Failure::partial(path, &what, advice));
+        }
+        Ok(())
     }
-    Ok(())
 }

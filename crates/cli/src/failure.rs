@@ -80,6 +80,9 @@ impl Failure {
                 )
             }
             Error::Image { kind, why, .. } => Self::new(exit::IMAGE, name, why, image_advice(*kind)),
+            Error::Expansion { .. } => {
+                Self::new(exit::IMAGE, name, &error.to_string(), "the option is --max-expansion").ending(true)
+            }
             Error::Io { what, source } => {
                 let name_text = escape(name);
                 let text = match what.contains(&name_text) || what.is_empty() {

@@ -67,7 +67,11 @@ fn execute(command: Program) -> u8 {
                 VolumeCommand::Fsck(fsck) => fsck.execute_on(&image),
                 command => {
                     let on_mount = |mount: &MountedVolume| on_mount(mount, command);
-                    on_volume(&image, access(command.changes()), |context| command.execute(context), on_mount)
+                    let execute = |context: &mut Context<'_>| {
+                        context.volume.bound_expansion(command.max_expansion());
+                        command.execute(context)
+                    };
+                    on_volume(&image, access(command.changes()), execute, on_mount)
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::bytes;
 use crate::context::Context;
 use crate::escape::escape;
-use crate::expansion;
+use crate::expansion::ExpansionArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::walk::{Visit, Walk, WalkOptions};
@@ -27,6 +27,7 @@ pub struct SearchFiles<'v> {
     /// The walk below a directory, and its start.
     walk: Option<(Walk<'v>, Start)>,
     selection: Selection,
+    expansion: ExpansionArgs,
     is_one_file: bool,
     /// True where the shown paths are escaped.
     pub escapes: bool,
@@ -41,7 +42,12 @@ impl<'v> SearchFiles<'v> {
     ///
     /// # Errors
     /// The volume's, if it cannot answer.
-    pub fn new(context: &Context<'v>, paths: Vec<&OsString>, selection: Selection) -> Result<Self, Failure> {
+    pub fn new(
+        context: &Context<'v>,
+        paths: Vec<&OsString>,
+        selection: Selection,
+        expansion: ExpansionArgs,
+    ) -> Result<Self, Failure> {
         let (mut starts, mut failures) = (Vec::new(), Vec::new());
         let here = [OsString::from_vec(context.cwd.clone())];
         let paths = if paths.is_empty() { here.iter().collect() } else { paths };
@@ -60,6 +66,7 @@ impl<'v> SearchFiles<'v> {
             starts,
             walk: None,
             selection,
+            expansion,
             is_one_file,
             escapes: false,
             failures,
@@ -115,7 +122,7 @@ impl<'v> SearchFiles<'v> {
     /// A file to search in; `None` for one that is far larger than the volume.
     fn candidate(&mut self, path: &[u8], attr: &Attr, is_named: bool) -> Option<Candidate> {
         let bytes = self.volume.superblock().volume_bytes;
-        if let Err(failure) = expansion::check_size(bytes, path, attr.size, expansion::FACTOR, TOO_LARGE) {
+        if let Err(failure) = self.expansion.check(bytes, path, attr.size, TOO_LARGE) {
             self.fail(failure);
             return None;
         }
@@ -136,7 +143,7 @@ pub fn keep(failures: &mut Vec<Failure>, path: &[u8], error: &FileError) -> bool
 }
 
 /// Advice on a file that is not searched.
-const TOO_LARGE: &str = "it is left out; read it with `lanefs cat --max-expansion 0`";
+const TOO_LARGE: &str = "it is left out; --max-expansion 0 reads it";
 
 /// The path from the root directory on, without `.` and `..`, as its text says. (Links are not followed: the
 /// path of a file in the output is that of the link, too.)

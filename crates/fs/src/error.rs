@@ -201,6 +201,15 @@ pub enum Error {
         /// The problem, and how to solve it.
         why: String,
     },
+    /// The files of the volume have far more data than the bytes that its device was given for them.
+    #[error(
+        "the data are more than {factor} times the bytes that the store gave for them; if they are what they \
+         should be, raise the bound"
+    )]
+    Expansion {
+        /// The bound, as a multiple of the bytes that were given.
+        factor: u64,
+    },
     /// The device or the host failed.
     #[error("{what}: {source}")]
     Io {
@@ -218,6 +227,7 @@ impl Error {
             Error::Code(code) | Error::At { code, .. } => ErrorKind::of_code(*code),
             Error::Damaged { .. } | Error::WrongData { .. } => ErrorKind::Damaged,
             Error::Image { kind, .. } => *kind,
+            Error::Expansion { .. } => ErrorKind::TooLarge,
             Error::Io { source, .. } => ErrorKind::of_host(source),
         }
     }
@@ -233,6 +243,7 @@ impl Error {
             Error::Code(code) | Error::At { code, .. } => *code,
             Error::Damaged { .. } => Code::InvariantViolated,
             Error::Image { .. } => Code::Invalid,
+            Error::Expansion { .. } => Code::FileTooLarge,
             Error::Io { .. } | Error::WrongData { .. } => Code::Io,
         }
     }

@@ -28,7 +28,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
+//! | vocabulary | `types`, `options`, `error`, [`expansion`], `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
 //! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes |
@@ -73,6 +73,7 @@ mod edit;
 mod epoch_reader;
 mod error;
 pub mod escape;
+pub mod expansion;
 mod extent;
 mod file;
 mod file_system;

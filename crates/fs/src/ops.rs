@@ -375,14 +375,17 @@ impl Volume {
     /// file.
     ///
     /// # Errors
-    /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`].
+    /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`];
+    /// [`Error::Expansion`] beyond a [bound](Self::bound_expansion).
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let read = if buffer.len() <= pieces::most_at_once(&self.shared.state.store) {
             self.view(|core| read(core, who, ino, offset, buffer))
         } else {
             self.read_in_pieces(who, ino, offset, buffer)
         };
-        read.map_err(|error| self.name_wrong_data(ino, error))
+        let count = read.map_err(|error| self.name_wrong_data(ino, error))?;
+        self.check_expansion(buffer.get(..count).unwrap_or_default())?;
+        Ok(count)
     }
 
     /// Reads as [`read`](Self::read), more than the cache may have room for.

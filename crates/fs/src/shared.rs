@@ -2,6 +2,7 @@
 
 use crate::dir_table::DEFAULT_BYTES;
 use crate::error::Result;
+use crate::expansion::Expansion;
 use crate::journal::JournalDamage;
 use crate::options::{Access, OpenOptions};
 use crate::state::VolumeState;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) state: VolumeState,
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) access: Access,
+    /// The bound on the data that are read.
+    pub(crate) expansion: Expansion,
     /// The damage of the journal, where the volume is open without one.
     pub(crate) journal_damage: Mutex<Option<JournalDamage>>,
     pub(crate) commit_every: Duration,
@@ -57,6 +60,7 @@ impl Shared {
             state: VolumeState::new(store, &superblock, options.directory_table.unwrap_or(DEFAULT_BYTES)),
             superblock: Mutex::new(superblock),
             access: options.access,
+            expansion: Expansion::default(),
             journal_damage: Mutex::default(),
             commit_every: options.commit_every,
             marked: AtomicBool::new(false),

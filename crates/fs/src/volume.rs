@@ -155,6 +155,26 @@ impl Volume {
         self.shared.state.store.interrupt_waits_by(interrupted);
     }
 
+    /// Bounds the data of files that [`read`](Self::read) and [`read_files`](Self::read_files) return from
+    /// now on, where the volume's device tells the [bytes that were given](crate::Device::given) for its
+    /// content: to `factor` times these, or 1 GiB. Reads beyond the bound fail with
+    /// [`Error::Expansion`](crate::Error::Expansion). 0: no bound, as at first. A block of zeros counts as 16
+    /// bytes.
+    ///
+    /// The bound is for a program that reads all it finds, and is one for all threads. The server of a mount
+    /// reads what it is asked for, again and again, and needs none.
+    pub fn bound_expansion(&self, factor: u64) {
+        self.shared.expansion.begin(factor);
+    }
+
+    /// Counts data that a read is about to return.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`](crate::Error::Expansion).
+    pub(crate) fn check_expansion(&self, data: &[u8]) -> Result<()> {
+        self.shared.expansion.add(data, || self.shared.state.store.given())
+    }
+
     /// Returns the damage of the journal for people, where the volume is open without one: for reading or for
     /// repair. Changes that only the journal has are missing then.
     pub fn journal_damage(&self) -> Option<String> {

@@ -263,6 +263,7 @@ impl Value<'_> for lanefs::Error {
                 (6_u8, *at).put(to);
                 what.put(to);
             }
+            lanefs::Error::Expansion { factor } => (7_u8, *factor).put(to),
             // An error that this protocol does not know keeps its code and its text.
             other => {
                 (2_u8, other.code()).put(to);
@@ -290,6 +291,7 @@ impl Value<'_> for lanefs::Error {
                 lanefs::Error::Io { what, source }
             }
             6 => lanefs::Error::WrongData { at: Value::take(from)?, what: Value::take(from)? },
+            7 => lanefs::Error::Expansion { factor: Value::take(from)? },
             _ => return None,
         })
     }
@@ -372,6 +374,7 @@ mod tests {
             lanefs::Error::Damaged { at: 9, why: "b".into() },
             lanefs::Error::Image { kind: lanefs::ErrorKind::InUse, what: "c".into(), why: "d".into() },
             lanefs::Error::Io { what: "e".into(), source: std::io::Error::from_raw_os_error(5) },
+            lanefs::Error::Expansion { factor: 100 },
         ] {
             let mut bytes = Vec::new();
             error.put(&mut bytes);

@@ -172,6 +172,10 @@ impl Device for PublicationDevice {
         true
     }
 
+    fn given(&self) -> Option<u64> {
+        Some(self.counts().given())
+    }
+
     fn engine(&self) -> String {
         let cache = match self.fetcher.cache() {
             Some(cache) => format!("cache in {}", cache.path().display()),

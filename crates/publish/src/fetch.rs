@@ -51,6 +51,13 @@ pub struct Counts {
     pub cached_bytes: u64,
 }
 
+impl Counts {
+    /// Stored bytes that the store and the cache gave.
+    pub fn given(&self) -> u64 {
+        self.bytes.saturating_add(self.cached_bytes)
+    }
+}
+
 /// Fetches the pieces and pages of a store.
 pub(crate) struct Fetcher {
     pub(crate) objects: Objects,

@@ -13,6 +13,7 @@ use crate::page::{Page, Piece};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
 use crate::words::bits;
+use lanefs::expansion::{DEFAULT_FACTOR, is_justified};
 use lanefs::format::BLOCK;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -30,10 +31,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// have pieces of which it takes a few blocks.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 128 << 20;
-/// Bytes of an image at most, as a multiple of the bytes that were fetched for it.
-pub const DEFAULT_MAX_EXPANSION: u32 = 100;
-/// Bytes that an image may have in any case.
-const LEAST: u64 = 1 << 30;
 /// Batches between two records.
 const BATCHES_PER_RECORD: usize = 4;
 
@@ -61,10 +58,10 @@ impl Publication {
     /// [`Error::Host`] where the image exists, or another pull writes it, or the host fails;
     /// [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
     pub fn pull(&self, image: &Path, progress: OnProgress<'_>) -> Result<PullReport> {
-        self.pull_bounded(image, DEFAULT_MAX_EXPANSION, progress)
+        self.pull_bounded(image, DEFAULT_FACTOR, progress)
     }
 
-    /// [`pull`](Self::pull) with another bound than [`DEFAULT_MAX_EXPANSION`]: the blocks of an image, but
+    /// [`pull`](Self::pull) with another bound than [the default](DEFAULT_FACTOR): the blocks of an image, but
     /// for those of zeros, which are holes, take no more than `max_expansion` times the bytes that were
     /// fetched for it, and 1 GiB in any case. 0: no bound. So two megabytes in a store do not fill a disk.
     ///
@@ -147,17 +144,11 @@ impl Publication {
     /// # Errors
     /// [`Error::Expansion`] where bytes are more than those that were fetched justify.
     fn check_expansion(&self, written: u64, factor: u32) -> Result<()> {
-        let counts = self.counts();
-        match is_justified(written, counts.bytes.saturating_add(counts.cached_bytes), factor) {
+        match is_justified(written, self.counts().given(), factor.into()) {
             true => Ok(()),
             false => Err(Error::Expansion { version: self.shown(), factor }),
         }
     }
-}
-
-/// True where fetched bytes justify the written ones.
-pub(crate) fn is_justified(written: u64, fetched: u64, factor: u32) -> bool {
-    factor == 0 || written <= fetched.saturating_mul(factor.into()).max(LEAST)
 }
 
 /// The pieces of some windows, in order.
@@ -433,14 +424,6 @@ mod tests {
     use super::*;
     use crate::layout::MAX_PIECES;
     use crate::packs::{PackRef, ZSTD};
-
-    #[test]
-    fn two_megabytes_do_not_fill_a_disk() {
-        let fetched = 2 << 20;
-        assert!(is_justified(LEAST, fetched, 100) && !is_justified(LEAST + 1, fetched, 100));
-        assert!(is_justified(250 << 30, fetched, 0) && is_justified(250 << 30, 3 << 30, 100));
-        assert!(!is_justified(u64::MAX, u64::MAX >> 10, 1000));
-    }
 
     #[test]
     fn batches_have_whole_windows_and_bounded_bytes() {

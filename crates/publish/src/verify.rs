@@ -8,10 +8,10 @@ use crate::packs::{PackRef, Stored};
 use crate::page::{Page, PageRef, Promise};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
-use crate::pull::is_justified;
 use crate::root;
 use crate::threads;
 use crate::words::Bad;
+use lanefs::expansion::is_justified;
 use lanefs::format::BLOCK;
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ impl Inventory {
     /// True where the blocks may be more than [`Publication::pull_bounded`] takes by this bound. (Those of
     /// zeros do not count there.)
     pub fn expands(&self, max_expansion: u32) -> bool {
-        !is_justified(self.blocks.saturating_mul(BLOCK), self.stored_bytes, max_expansion)
+        !is_justified(self.blocks.saturating_mul(BLOCK), self.stored_bytes, max_expansion.into())
     }
 }
 

@@ -39,6 +39,11 @@ impl Store {
         self.device().map_or_else(|| "memory".into(), Device::engine)
     }
 
+    /// Returns the bytes that were given for the device's content, where it is one that states its own size.
+    pub fn given(&self) -> Option<u64> {
+        self.device().and_then(Device::given)
+    }
+
     /// Returns the file or raw device that has the volume's bytes, where it is one.
     pub fn file_id(&self) -> Option<FileId> {
         self.device().and_then(Device::file_id)

@@ -84,8 +84,8 @@ pub(crate) fn errno_text(errno: Errno) -> String {
 /// True where every further file would fail as well: the volume is full, damaged or read-only, or its device
 /// fails.
 pub(crate) fn ends_transfer(error: &lanefs::Error) -> bool {
-    use lanefs::Code;
-    matches!(error, lanefs::Error::Damaged { .. } | lanefs::Error::Io { .. } | lanefs::Error::Image { .. })
+    use lanefs::{Code, Error};
+    matches!(error, Error::Damaged { .. } | Error::Io { .. } | Error::Image { .. } | Error::Expansion { .. })
         || matches!(
             error.code(),
             Code::NoSpace | Code::ReadOnly | Code::Io | Code::NoMemory | Code::InvariantViolated

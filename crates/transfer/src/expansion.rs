@@ -17,8 +17,11 @@ pub const DEFAULT_MAX_EXPANSION: u32 = 2;
 /// Longest content inside an inode, in bytes, at least.
 const INLINE_BYTES: u64 = 256;
 
-/// Ranges of a file: `(start, end)` of each.
-pub(crate) type DataRanges = Vec<(u64, u64)>;
+/// A range of a file: start and end.
+pub(crate) type DataRange = (u64, u64);
+
+/// Ranges that are kept for one file at most, in 16 MiB: a map of a few blocks can describe any number.
+const MAX_RANGES: usize = 1 << 20;
 
 /// Reason why the ranges of a file are not known.
 #[derive(Debug)]
@@ -49,7 +52,8 @@ impl Expansion {
     }
 
     fn of_size(volume: u64, factor: u32) -> Expansion {
-        Expansion { volume, factor, left: AtomicU64::new(volume.saturating_mul(u64::from(factor))) }
+        let left = if factor == 0 { u64::MAX } else { volume.saturating_mul(factor.into()) };
+        Expansion { volume, factor, left: left.into() }
     }
 
     /// Counts data; stops the transfer where they are too many.
@@ -61,53 +65,83 @@ impl Expansion {
         if taken.is_err() || job.should_stop() { Err(RangesFailure::Stopped) } else { Ok(()) }
     }
 
+    /// Returns the first range of a file at or behind `offset` that holds data; `None` where there is none.
+    /// It is not empty, and its bytes are counted.
+    pub(crate) fn next_range(
+        &self,
+        job: &TransferJob<'_>,
+        volume: &dyn FileSystem,
+        attr: &Attr,
+        offset: u64,
+    ) -> Result<Option<DataRange>, RangesFailure> {
+        // Small files lie inside the inode; a file with all its blocks has no holes. A number of blocks that
+        // the volume does not have proves nothing.
+        let has_all = attr.blocks.saturating_mul(BLOCK) >= attr.size && attr.size <= self.volume;
+        if attr.size <= INLINE_BYTES || has_all {
+            self.take(job, attr.size.saturating_sub(offset))?;
+            return Ok((offset < attr.size).then_some((offset, attr.size)));
+        }
+        self.seek_range(job, attr.size, offset, &|offset, what| volume.seek(attr.ino, offset, what))
+    }
+
     /// Returns the ranges of a file that hold data: none is empty, and they ascend without overlap. Their
-    /// bytes are counted.
+    /// bytes are counted. The last of [`MAX_RANGES`] has all that follows, with its holes.
     pub(crate) fn ranges(
         &self,
         job: &TransferJob<'_>,
         volume: &dyn FileSystem,
         attr: &Attr,
-    ) -> Result<DataRanges, RangesFailure> {
-        // Small files lie inside the inode; a file with all its blocks has no holes. A number of blocks that
-        // the volume does not have proves nothing.
-        let has_all = attr.blocks.saturating_mul(BLOCK) >= attr.size && attr.size <= self.volume;
-        if attr.size <= INLINE_BYTES || has_all {
-            self.take(job, attr.size)?;
-            return Ok(if attr.size == 0 { Vec::new() } else { vec![(0, attr.size)] });
-        }
-        self.search(job, attr.size, &|offset, what| volume.seek(attr.ino, offset, what))
+    ) -> Result<Vec<DataRange>, RangesFailure> {
+        self.gather(job, attr.size, &|offset| self.next_range(job, volume, attr, offset))
     }
 
-    /// Searches the data of a file of `size` bytes by `seek`.
-    fn search(
+    fn gather(
         &self,
         job: &TransferJob<'_>,
         size: u64,
-        seek: &dyn Fn(u64, Seek) -> lanefs::Result<u64>,
-    ) -> Result<DataRanges, RangesFailure> {
-        let mut ranges = Vec::new();
+        next: &dyn Fn(u64) -> Result<Option<DataRange>, RangesFailure>,
+    ) -> Result<Vec<DataRange>, RangesFailure> {
+        let mut ranges: Vec<DataRange> = Vec::new();
         let mut offset = 0;
-        while offset < size {
-            let data = match seek(offset, Seek::Data) {
-                Ok(data) => data.max(offset),
-                Err(error) if error.code() == Code::NoSuchRange => break,
-                Err(error) => return Err(error.into()),
-            };
-            // The file of a mounted volume may have grown since `attr` was read.
-            if data >= size {
+        while let Some((start, end)) = next(offset)? {
+            if ranges.len() + 1 == MAX_RANGES {
+                self.take(job, size.saturating_sub(end))?;
+                ranges.push((start, size.max(end)));
                 break;
             }
-            // The lower bound lets the loop advance on a damaged volume too.
-            let hole = seek(data, Seek::Hole)?.clamp(data + 1, size);
-            // No less than a block: so a range costs its memory.
-            self.take(job, (hole - data).max(BLOCK))?;
-            ranges.push((data, hole));
-            offset = hole;
+            ranges.push((start, end));
+            offset = end;
         }
         debug_assert!(ranges.iter().all(|(start, end)| start < end), "no range is empty");
         debug_assert!(ranges.is_sorted_by(|a, b| a.1 <= b.0), "ranges ascend without overlap");
         Ok(ranges)
+    }
+
+    /// Finds the first range at or behind `offset` of a file of `size` bytes by `seek`.
+    fn seek_range(
+        &self,
+        job: &TransferJob<'_>,
+        size: u64,
+        offset: u64,
+        seek: &dyn Fn(u64, Seek) -> lanefs::Result<u64>,
+    ) -> Result<Option<DataRange>, RangesFailure> {
+        if offset >= size {
+            return Ok(None);
+        }
+        let data = match seek(offset, Seek::Data) {
+            Ok(data) => data.max(offset),
+            Err(error) if error.code() == Code::NoSuchRange => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // The file of a mounted volume may have grown since its size was read.
+        if data >= size {
+            return Ok(None);
+        }
+        // The lower bound lets a loop advance on a damaged volume too.
+        let hole = seek(data, Seek::Hole)?.clamp(data + 1, size);
+        // No less than a block: so a range costs its memory.
+        self.take(job, (hole - data).max(BLOCK))?;
+        Ok(Some((data, hole)))
     }
 }
 
@@ -127,7 +161,8 @@ mod tests {
     #[track_caller]
     fn too_much(seek: &dyn Fn(u64, Seek) -> lanefs::Result<u64>) {
         let (job, expansion) = (job(&|| false), Expansion::of_size(1 << 20, 2));
-        assert!(matches!(expansion.search(&job, SIZE, seek), Err(RangesFailure::Stopped)));
+        let next = |offset| expansion.seek_range(&job, SIZE, offset, seek);
+        assert!(matches!(expansion.gather(&job, SIZE, &next), Err(RangesFailure::Stopped)));
         assert!(matches!(job.report("").stopped, Some(Error::Expansion { factor: 2 })));
     }
 
@@ -147,8 +182,24 @@ mod tests {
             calls.set(calls.get() + 1);
             Ok(if what == Seek::Data { offset } else { offset + 1 })
         };
-        let ended = Expansion::of_size(u64::MAX, 1).search(&job, SIZE, &seek);
+        let expansion = Expansion::of_size(u64::MAX, 1);
+        let ended = expansion.gather(&job, SIZE, &|offset| expansion.seek_range(&job, SIZE, offset, &seek));
         assert!(matches!(ended, Err(RangesFailure::Stopped)) && calls.get() == 2);
+    }
+
+    #[test]
+    fn ranges_without_number_take_bounded_memory() {
+        // Every second block, of a volume that claims any size.
+        let (job, expansion) = (job(&|| false), Expansion::of_size(u64::MAX, 0));
+        let seek = |offset: u64, what| match what {
+            Seek::Data => Ok(offset.next_multiple_of(2 * BLOCK)),
+            Seek::Hole => Ok(offset + BLOCK),
+        };
+        let next = |offset| expansion.seek_range(&job, SIZE, offset, &seek);
+        let ranges = expansion.gather(&job, SIZE, &next).expect("ranges");
+        assert_eq!(ranges.len(), MAX_RANGES);
+        assert_eq!(ranges[1], (2 * BLOCK, 3 * BLOCK));
+        assert_eq!(ranges.last(), Some(&((MAX_RANGES as u64 - 1) * 2 * BLOCK, SIZE)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::bytes;
 use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::expansion;
+use crate::expansion::ExpansionArgs;
 use crate::failure::{Failure, Outcome, check_interrupt};
 use clap::Args;
 use lanefs::{Code, FileKind};
@@ -19,10 +19,8 @@ const CHUNK: usize = 1 << 20;
   lanefs cat v.lane /etc/hosts
   lanefs cat v.lane part1 part2 > whole")]
 pub struct Cat {
-    /// Refuse files of more than FACTOR times the volume's size, and of more than 1G: a small image may
-    /// describe files of 128P [default: 100; 0 for no limit]
-    #[arg(long, value_name = "FACTOR", default_value_t = expansion::FACTOR, hide_default_value = true)]
-    max_expansion: u64,
+    #[command(flatten)]
+    expansion: ExpansionArgs,
     /// Files to print
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
@@ -36,6 +34,10 @@ impl Command for Cat {
             context.go_on(outcome)?;
         }
         Ok(())
+    }
+
+    fn max_expansion(&self) -> u64 {
+        self.expansion.max_expansion
     }
 }
 
@@ -51,7 +53,8 @@ impl Cat {
             }
         }
         let advice = "copy it with `lanefs cp`, which keeps holes, or use --max-expansion";
-        expansion::check(context, path, attr.size, self.max_expansion, advice)?;
+        let volume_bytes = context.volume.superblock().volume_bytes;
+        self.expansion.check(volume_bytes, path, attr.size, advice)?;
         let mut offset = 0;
         loop {
             check_interrupt()?;

@@ -11,6 +11,7 @@ mod writer;
 
 use crate::command::{Command, HostCommand};
 use crate::context::Context;
+use crate::expansion;
 use crate::failure::{Failure, Outcome};
 use clap::Args;
 use copier::{Copier, CopyOptions};
@@ -41,6 +42,10 @@ pub struct Cp {
     /// Leave existing files unchanged
     #[arg(short, long)]
     no_clobber: bool,
+    /// Of a publication, stop where the data are more than FACTOR times the bytes that were fetched, and more
+    /// than 1G [0: no limit]
+    #[arg(long, value_name = "FACTOR", default_value_t = expansion::DEFAULT)]
+    max_expansion: u64,
     /// Sources, then the new name or the directory; `:PATH` is inside the volume
     #[arg(value_name = "PATH", required = true, num_args = 2..)]
     paths: Vec<OsString>,
@@ -53,6 +58,10 @@ impl Command for Cp {
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         self.copy(context)
+    }
+
+    fn max_expansion(&self) -> u64 {
+        self.max_expansion
     }
 
     fn on_host(&self) -> Option<&dyn HostCommand> {

@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::context::Context;
 use crate::engine::{self, EngineArgs};
 use crate::escape::escape_into;
+use crate::expansion::ExpansionArgs;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::search_files::{SearchFiles, keep};
@@ -54,6 +55,8 @@ pub struct Dups {
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
+    expansion: ExpansionArgs,
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -63,7 +66,7 @@ impl Command for Dups {
         let selection =
             Selection::new(&selection).map_err(|error| Failure::usage("--glob", &error.to_string(), ""))?;
         let gpu = self.engine.open_for_one_pass()?;
-        let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection)?;
+        let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection, self.expansion)?;
         let mut found = Vec::new();
         for file in files.by_ref() {
             crate::failure::check_interrupt()?;
@@ -91,6 +94,10 @@ impl Command for Dups {
             context.go_on(Err(one))?;
         }
         self.print(context, &result)
+    }
+
+    fn max_expansion(&self) -> u64 {
+        self.expansion.max_expansion
     }
 }
 

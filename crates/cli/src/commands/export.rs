@@ -2,6 +2,7 @@
 
 use crate::command::{Command, HostCommand};
 use crate::context::Context;
+use crate::expansion;
 use crate::failure::{Failure, Outcome};
 use crate::progress::TransferProgress;
 use crate::transfer::{self, TransferArgs};
@@ -49,10 +50,10 @@ pub struct Export {
     #[arg(long)]
     no_sync: bool,
     /// Stop where the data are more than FACTOR times the size of the volume; those of a sound volume are
-    /// not even as large as it. Holes do not count
-    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_MAX_EXPANSION)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    max_expansion: u32,
+    /// not even as large as it. Of a publication, stop where they are more than FACTOR times the bytes that
+    /// were fetched, and more than 1G. Holes do not count [default: 2; of a publication 100; 0 for no limit]
+    #[arg(long, value_name = "FACTOR")]
+    max_expansion: Option<u32>,
     #[command(flatten)]
     transfer: TransferArgs,
 }
@@ -60,6 +61,10 @@ pub struct Export {
 impl Command for Export {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         self.execute_on(context)
+    }
+
+    fn max_expansion(&self) -> u64 {
+        self.max_expansion.map_or(expansion::DEFAULT, u64::from)
     }
 
     fn on_host(&self) -> Option<&dyn HostCommand> {
@@ -89,7 +94,7 @@ impl Export {
             overwrite: self.overwrite,
             threads: self.transfer.threads(),
             sync: !self.no_sync,
-            max_expansion: self.max_expansion,
+            max_expansion: self.max_expansion.unwrap_or(DEFAULT_MAX_EXPANSION),
         };
         let outcome = match (self.archive()?, &self.dest) {
             (Some(target), _) => export_archive(volume, source, target, &options, control),

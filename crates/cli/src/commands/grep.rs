@@ -6,6 +6,7 @@ use crate::console;
 use crate::context::Context;
 use crate::engine::{self, EngineArgs};
 use crate::exit;
+use crate::expansion::ExpansionArgs;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use crate::interrupt;
@@ -158,6 +159,8 @@ pub struct Grep {
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
+    expansion: ExpansionArgs,
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -214,7 +217,7 @@ impl Command for Grep {
             case_insensitive_globs: self.iglob.clone(),
         };
         let selection = Selection::new(&selection).map_err(|error| failure(&error))?;
-        let mut files = SearchFiles::new(context, paths, selection)?;
+        let mut files = SearchFiles::new(context, paths, selection, self.expansion)?;
         let output = self.output(context, files.is_one_file());
         let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
         let query = self.query(patterns);
@@ -242,6 +245,10 @@ impl Command for Grep {
             context.raise_status(exit::PARTIAL);
         }
         Ok(())
+    }
+
+    fn max_expansion(&self) -> u64 {
+        self.expansion.max_expansion
     }
 }
 

@@ -7,8 +7,9 @@ use crate::publication::{self, LocationParser};
 use crate::size::human;
 use crate::{bytes, console, exit, interrupt, json};
 use clap::Args;
+use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
-use lanefs_publish::{DEFAULT_MAX_EXPANSION, Error, Location, PullReport};
+use lanefs_publish::{Error, Location, PullReport};
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ pub struct Pull {
     image: PathBuf,
     /// Stop where the blocks that are written take more than FACTOR times the bytes that were fetched for
     /// them, and more than 1G: a small store may describe a large volume [0: no limit]
-    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_MAX_EXPANSION)]
+    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_FACTOR)]
     max_expansion: u32,
     /// Print one JSON object
     #[arg(long)]

@@ -189,6 +189,7 @@ fn execute_command<C: Command + Subcommand>(context: &mut Context<'_>, command: 
             if command.changes() {
                 context.image.check_changes()?;
             }
+            context.volume.bound_expansion(command.max_expansion());
             command.execute(context)
         }
         LineCommand::Cd { dir } => change_directory(context, dir.as_deref().map_or(b"/", bytes::of)),

@@ -1,6 +1,7 @@
 //! The built program, run as a user runs it: every command, on good and bad input.
 
 mod access_lists;
+mod bounds;
 mod checksums;
 mod common;
 mod du;
@@ -8,6 +9,7 @@ mod files;
 mod follow;
 mod grep;
 mod hostile;
+mod hostile_files;
 mod imports;
 mod impostors;
 mod lookup;

@@ -80,7 +80,8 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`](crate::Code::Invalid) where there is not one range for each file, or where the memory
     /// that the caller lent is too small; [`Error::Io`](crate::Error::Io) where the host has too little; those of
-    /// [`resolve_into`](Self::resolve_into). There are no contents then.
+    /// [`resolve_into`](Self::resolve_into); [`Error::Expansion`](crate::Error::Expansion) beyond a
+    /// [bound](Self::bound_expansion). There are no contents then.
     pub fn read_files<'f>(
         &self,
         options: &ReadFiles<'_>,
@@ -93,6 +94,7 @@ impl Volume {
         let batch = FileBatch { volume: self, options, stop: None };
         let located = batch.locate(files)?;
         batch.read_into(files, &located, contents)?;
+        self.check_expansion(contents.bytes()).inspect_err(|_| contents.clear())?;
         Ok(contents.layout().successes())
     }
 }

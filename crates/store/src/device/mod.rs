@@ -84,6 +84,12 @@ pub trait Device: Send + Sync {
         false
     }
 
+    /// Returns the bytes that were given so far for the content of a device that states its own size, such as
+    /// one that others maintain; `None` where the bytes are as many as they seem.
+    fn given(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".
     fn engine(&self) -> String {
         "a device".into()

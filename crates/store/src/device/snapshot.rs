@@ -272,6 +272,10 @@ impl Device for Preserving {
         self.device.len()
     }
 
+    fn given(&self) -> Option<u64> {
+        self.device.given()
+    }
+
     fn is_read_only(&self) -> bool {
         self.device.is_read_only()
     }

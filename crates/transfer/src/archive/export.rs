@@ -324,6 +324,10 @@ impl<W: Write> ArchiveExport<'_, W> {
                 let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
                 let buffer = &mut self.buffer[..want];
                 let read = self.volume.read(attr.ino, offset, buffer);
+                if let Err(error @ lanefs::Error::Expansion { .. }) = read {
+                    self.job.volume_refused(path.to_vec(), "cannot read", error);
+                    return Ok(());
+                }
                 let count = *read.as_ref().unwrap_or(&0);
                 if count < want {
                     buffer[count..].fill(0);

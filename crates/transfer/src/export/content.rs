@@ -62,8 +62,8 @@ pub(crate) fn copy_out(
     attr: &Attr,
     fd: &OwnedFd,
 ) -> Result<(), ExportFailure> {
-    let mut end = 0;
-    for (start, stop) in expansion.ranges(job, volume, attr)? {
+    let (mut end, mut from) = (0, 0);
+    while let Some((start, stop)) = expansion.next_range(job, volume, attr, from)? {
         let mut offset = start;
         while offset < stop {
             if job.should_stop() {
@@ -78,7 +78,7 @@ pub(crate) fn copy_out(
             offset += count as u64;
             job.counters.bytes.fetch_add(count as u64, Relaxed);
         }
-        end = offset;
+        (end, from) = (offset, stop);
     }
     if end < attr.size {
         ftruncate(fd, attr.size)?;

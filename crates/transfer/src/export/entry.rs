@@ -193,6 +193,9 @@ impl TreeExport<'_> {
         match failure {
             ExportFailure::Stopped => (),
             ExportFailure::Host(errno) => self.host_refused(dir, name, "cannot write", errno),
+            ExportFailure::Volume(error @ lanefs::Error::Expansion { .. }) => {
+                self.job.volume_refused(dir.path(self.source, name), "cannot read", error);
+            }
             ExportFailure::Volume(_) => self.problem(dir, name, failure.text()),
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct TreeExport<'a> {
     pub(super) volume: &'a dyn FileSystem,
     pub(super) options: &'a ExportOptions,
     pub(super) expansion: Expansion,
-    source: &'a [u8],
+    pub(super) source: &'a [u8],
     pub(super) dirs: OpenDirs,
     /// Copies of files with several names. A further name is: directory and name on the host.
     pub(super) links: HardLinks<Ino, FirstName, (Arc<ExportDir>, Vec<u8>)>,

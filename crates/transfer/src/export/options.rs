@@ -13,7 +13,8 @@ pub struct ExportOptions {
     /// True to make everything durable before the export returns.
     pub sync: bool,
     /// Data at most, as a multiple of the volume's size. An export that needs more stops: the volume is
-    /// damaged or hostile.
+    /// damaged or hostile. 0: no bound. (The size of a publication is what its maker claims: see
+    /// [`bound_expansion`](lanefs::Volume::bound_expansion).)
     pub max_expansion: u32,
 }
 

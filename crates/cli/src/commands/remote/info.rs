@@ -6,8 +6,9 @@ use crate::publication::{self, LocationParser};
 use crate::size::human;
 use crate::{console, interrupt, json};
 use clap::Args;
+use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
-use lanefs_publish::{DEFAULT_MAX_EXPANSION, Location};
+use lanefs_publish::Location;
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -38,7 +39,7 @@ impl Info {
         drop(progress);
         let inventory = inventory.map_err(|error| publication::failure(&error))?;
         let uuid = super::uuid_text(facts.uuid);
-        let expands = inventory.expands(DEFAULT_MAX_EXPANSION);
+        let expands = inventory.expands(DEFAULT_FACTOR);
         let mut out = console::output();
         if self.json {
             let object = serde_json::json!({
