@@ -28,6 +28,16 @@ pub fn text(kind: FileKind, perm: u16) -> String {
     out
 }
 
+/// Parses the permissions of a file of the host: octal, without set-id and sticky bits.
+///
+/// # Errors
+/// Says how to write them.
+pub fn parse_file_mode(text: &str) -> Result<u16, String> {
+    let is_octal = !text.is_empty() && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u16::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
+    mode.ok_or_else(|| "give octal permissions of 777 at most, as 600 or 640".into())
+}
+
 /// Major and minor number of a device, as Linux packs them into `dev_t`.
 pub fn device_numbers(rdev: u64) -> (u32, u32) {
     (rustix::fs::major(rdev), rustix::fs::minor(rdev))

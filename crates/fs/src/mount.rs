@@ -41,7 +41,8 @@ impl Volume {
             let why = "exists already or holds something".into();
             return Err(Error::Image { kind: ErrorKind::Exists, what: name, why });
         }
-        let device = FileDevice::create(image, superblock.volume_bytes, options.force)
+        let file = FileOptions { mode: options.mode, ..FileOptions::default() };
+        let device = FileDevice::create_with(image, superblock.volume_bytes, options.force, &file)
             .map_err(|source| open_error(&name, source))?;
         Self::make(Backing::Device(Box::new(device)), superblock)
     }

@@ -21,6 +21,9 @@ pub struct CreateOptions {
     pub seed: Option<[u8; 16]>,
     /// File data have checksums. (A volume in memory has none.)
     pub data_checksums: bool,
+    /// Permissions (of 0777) of the file, whatever the umask is; nobody else can open it before it has them.
+    /// `None`: 0666 without those of the umask. (A raw device or memory cannot have any.)
+    pub mode: Option<u16>,
 }
 
 impl Default for CreateOptions {
@@ -33,6 +36,7 @@ impl Default for CreateOptions {
             uuid: None,
             seed: None,
             data_checksums: true,
+            mode: None,
         }
     }
 }

@@ -92,7 +92,7 @@ pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
-pub use pull::PullReport;
+pub use pull::{PullOptions, PullReport};
 pub use root::{Facts, Tag};
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};

@@ -39,6 +39,24 @@ const MAGIC: &[u8; 8] = b"LanePull";
 /// Bytes of the record: these, the version, the number of windows that are done, and the hash of all that.
 const RECORD: usize = 8 + 32 + 8 + 32;
 
+/// Options of [`Publication::pull_with`].
+#[derive(Clone, Debug)]
+pub struct PullOptions {
+    /// The blocks of an image, but for those of zeros, which are holes, take no more than so many times the
+    /// bytes that were fetched for it, and 1 GiB in any case. 0: no bound. So two megabytes in a store do not
+    /// fill a disk.
+    pub max_expansion: u32,
+    /// Permissions (of 0777) of the image, whatever the umask is. `None`: 0666 without those of the umask.
+    /// Until it is complete the file is private.
+    pub mode: Option<u16>,
+}
+
+impl Default for PullOptions {
+    fn default() -> Self {
+        PullOptions { max_expansion: DEFAULT_FACTOR, mode: None }
+    }
+}
+
 /// Result of [`Publication::pull`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullReport {
@@ -58,32 +76,30 @@ impl Publication {
     /// [`Error::Host`] where the image exists, or another pull writes it, or the host fails;
     /// [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
     pub fn pull(&self, image: &Path, progress: OnProgress<'_>) -> Result<PullReport> {
-        self.pull_bounded(image, DEFAULT_FACTOR, progress)
+        self.pull_with(image, &PullOptions::default(), progress)
     }
 
-    /// [`pull`](Self::pull) with another bound than [the default](DEFAULT_FACTOR): the blocks of an image, but
-    /// for those of zeros, which are holes, take no more than `max_expansion` times the bytes that were
-    /// fetched for it, and 1 GiB in any case. 0: no bound. So two megabytes in a store do not fill a disk.
+    /// [`pull`](Self::pull) with options.
     ///
     /// # Errors
     /// [`Error::Expansion`]; as [`pull`](Self::pull).
-    pub fn pull_bounded(
+    pub fn pull_with(
         &self,
         image: &Path,
-        max_expansion: u32,
+        options: &PullOptions,
         progress: OnProgress<'_>,
     ) -> Result<PullReport> {
         check_absent(image)?;
         self.check_closed()?;
         let mut part = Part::open(image, self.version(), self.facts().volume_bytes)?;
         let mut report = PullReport { blocks: 0, found: 0 };
-        let pulled = self.fill(&mut part, &mut report, max_expansion, progress);
+        let pulled = self.fill(&mut part, &mut report, options.max_expansion, progress);
         if let Err(error) = pulled {
             // The next pull goes on from here. The user needs the first failure, not one of this call.
             let _ = part.record();
             return Err(error);
         }
-        part.finish(image)?;
+        part.finish(image, options.mode)?;
         Ok(report)
     }
 
@@ -340,10 +356,10 @@ impl Part {
     }
 
     /// Gives the image its name, and removes the record.
-    fn finish(self, image: &Path) -> Result<()> {
+    fn finish(self, image: &Path, mode: Option<u16>) -> Result<()> {
         self.file.sync_all().map_err(|error| self.failed(&error))?;
         // From here on the image is a file like others of this user.
-        let mode = Mode::from_raw_mode(0o666 & !umask());
+        let mode = Mode::from_raw_mode(mode.map_or_else(|| 0o666 & !umask(), |mode| (mode & 0o777).into()));
         rustix::fs::fchmod(&self.file, mode).map_err(|errno| self.failed(&errno.into()))?;
         // The very file gets the name: another user may have put another one under that of the part.
         let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());

@@ -42,7 +42,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// True where the blocks may be more than [`Publication::pull_bounded`] takes by this bound. (Those of
+    /// True where the blocks may be more than [`Publication::pull_with`] takes by this bound. (Those of
     /// zeros do not count there.)
     pub fn expands(&self, max_expansion: u32) -> bool {
         !is_justified(self.blocks.saturating_mul(BLOCK), self.stored_bytes, max_expansion.into())

@@ -15,7 +15,7 @@ const WAYS: [(Choice, Choice); 4] = [
 ];
 
 fn options((direct, io_uring): (Choice, Choice)) -> FileOptions {
-    FileOptions { write: true, direct, io_uring }
+    FileOptions { direct, io_uring, ..FileOptions::default() }
 }
 
 /// Calls `test` with a new device of `len` bytes for every combination of options and directory.

@@ -47,6 +47,7 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
         uuid: Some(TEST_UUID),
         seed: Some(one_hash::SEED),
         data_checksums: true,
+        mode: None,
     }
 }
 

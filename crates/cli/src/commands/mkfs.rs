@@ -5,7 +5,7 @@ use crate::exit;
 use crate::failure::{self, Failure, Outcome};
 use crate::identity::{MAX_LABEL, parse_label, parse_uuid};
 use crate::image::{self, Image};
-use crate::{bytes, size};
+use crate::{bytes, mode, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{Code, CreateOptions, InodeSize, Volume};
@@ -39,6 +39,9 @@ pub struct Mkfs {
     /// Keep no checksums of file data, and overwrite them in place
     #[arg(long)]
     no_data_checksums: bool,
+    /// Permissions of the file: octal, as in chmod(1) [default: 666 without those that the umask takes]
+    #[arg(long, value_parser = mode::parse_file_mode)]
+    mode: Option<u16>,
     /// Overwrite the content of IMAGE
     #[arg(long, short)]
     force: bool,
@@ -54,6 +57,9 @@ impl Mkfs {
     /// The size is missing or impossible, IMAGE exists, or the host fails.
     pub fn execute(&self) -> Outcome {
         self.image.check_changes()?;
+        if let (Image::Memory(_), Some(_)) = (&self.image, self.mode) {
+            return Err(Failure::usage("--mode", "a volume in memory has no file", "leave it out"));
+        }
         let options = CreateOptions {
             size: self.volume_bytes()?,
             inode_size: if self.inode_size == "128" { InodeSize::B128 } else { InodeSize::B256 },
@@ -62,6 +68,7 @@ impl Mkfs {
             uuid: self.uuid,
             seed: None,
             data_checksums: !self.no_data_checksums,
+            mode: self.mode,
         };
         let volume = match &self.image {
             Image::Memory(_) => Volume::create_memory(&options),

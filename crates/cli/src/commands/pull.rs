@@ -5,11 +5,11 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::publication::{self, LocationParser};
 use crate::size::human;
-use crate::{bytes, console, exit, interrupt, json};
+use crate::{bytes, console, exit, interrupt, json, mode};
 use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
-use lanefs_publish::{Error, Location, PullReport};
+use lanefs_publish::{Error, Location, PullOptions, PullReport};
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,6 +36,9 @@ pub struct Pull {
     /// them, and more than 1G: a small store may describe a large volume [0: no limit]
     #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT_FACTOR)]
     max_expansion: u32,
+    /// Permissions of the image: octal, as in chmod(1) [default: 666 without those that the umask takes]
+    #[arg(long, value_parser = mode::parse_file_mode)]
+    mode: Option<u16>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -47,13 +50,14 @@ impl Pull {
     /// # Errors
     /// The image exists; the store's; the host's.
     pub fn execute(&self) -> Outcome {
+        let options = PullOptions { max_expansion: self.max_expansion, mode: self.mode };
         let publication = publication::open_once(&self.from)?;
         let progress = RefCell::new(Progress::new("pulling"));
         let update = |done, all| {
             progress.borrow_mut().set(done, all);
             !interrupt::raised()
         };
-        let pulled = publication.pull_bounded(&self.image, self.max_expansion, &update);
+        let pulled = publication.pull_with(&self.image, &options, &update);
         drop(progress);
         let report = pulled.map_err(|error| self.failure(&error))?;
         self.print(&publication.version().to_string(), &report)

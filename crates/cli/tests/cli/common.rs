@@ -78,6 +78,20 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// The same command, with an umask of its own.
+pub(crate) fn with_umask(command: Command, umask: u32) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("umask {umask:o}; exec \"$0\" \"$@\"")]).arg(command.get_program());
+    shell.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 /// Runs the program with `input` on standard input.
 pub(crate) fn run_with<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Ran {
     let mut child = program()

@@ -1,6 +1,6 @@
 //! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are no images; help.
 
-use crate::common::{TestVolume, program, run, text};
+use crate::common::{TestVolume, program, run, text, with_umask};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
@@ -45,6 +45,38 @@ fn mkfs_refuses_bad_sizes_and_what_exists() {
     assert!(!v.host("other").exists());
     run(&["mkfs", "/no/such/directory/v", "--size", "8M"]).ends(4);
     assert_eq!(run(&["mkfs", "mem:16M"]).ends(0).out().lines().count(), 1);
+}
+
+#[test]
+fn an_image_gets_the_mode_that_the_user_names() {
+    use std::os::unix::fs::PermissionsExt;
+    let v = TestVolume::new();
+    let url = format!("file://{}", text(&v.host("store")));
+    run(&["publish", text(&v.image), &url]).ends(0);
+    let image = v.host("w.lane");
+    for umask in [0o000, 0o022, 0o077] {
+        for (mode, expected) in [(Some("600"), 0o600), (Some("0644"), 0o644), (None, 0o666 & !umask)] {
+            for make in [&["mkfs", text(&image), "--size", "8M"][..], &["pull", &url, text(&image)]] {
+                let mut command = program();
+                command.args(make).args(mode.map(|mode| format!("--mode={mode}")));
+                let ended = with_umask(command, umask).output().expect("the program starts");
+                assert!(ended.status.success(), "{make:?}");
+                let meta = image.metadata().expect("an image");
+                assert_eq!(meta.permissions().mode() & 0o7777, expected, "{make:?} {mode:?} {umask:o}");
+                std::fs::remove_file(&image).expect("removed");
+            }
+        }
+    }
+    // One that is overwritten gets it, too.
+    run(&["mkfs", text(&v.image), "--size", "8M", "--force", "--mode", "600"]).ends(0);
+    assert_eq!(v.image.metadata().expect("there").permissions().mode() & 0o7777, 0o600);
+    for bad in ["", "8", "1777", "4755", "rw", "+600", "u+r", "77777777777"] {
+        let mode = format!("--mode={bad}");
+        run(&["mkfs", text(&image), "--size", "8M", &mode]).ends(2).says("as 600 or 640");
+        run(&["pull", &url, text(&image), &mode]).ends(2).says("as 600 or 640");
+    }
+    run(&["mkfs", "mem:8M", "--mode", "600"]).ends(2).says("a volume in memory has no file");
+    assert!(!image.exists());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{
     system,
 };
 use parking_lot::Mutex;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -51,7 +51,7 @@ impl FileDevice {
     /// As [`open`](Self::open).
     pub fn open_with(path: &Path, options: &FileOptions) -> io::Result<Self> {
         let flags = if options.write { OFlags::RDWR } else { OFlags::RDONLY };
-        Ok(Self::locked(path, flags, options.write)?.set_up(options))
+        Ok(Self::locked(path, flags, options.write, Mode::empty())?.set_up(options))
     }
 
     /// Makes a file of `len` bytes, sparse, or takes an existing raw device that is large enough.
@@ -65,12 +65,17 @@ impl FileDevice {
     /// Makes a device as [`create`](Self::create), with these options. It is always open for writing.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// As [`create`](Self::create); `InvalidInput` for the mode of a raw device.
     pub fn create_with(path: &Path, len: u64, replace: bool, options: &FileOptions) -> io::Result<Self> {
         let is_raw = host::is_raw(path);
         let flags = if is_raw || replace { OFlags::empty() } else { OFlags::EXCL };
         let create = if is_raw { OFlags::empty() } else { OFlags::CREATE };
-        let device = Self::locked(path, OFlags::RDWR | create | flags, true)?;
+        // Nobody else opens it before it has the mode.
+        let first = if options.mode.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
+        let device = Self::locked(path, OFlags::RDWR | create | flags, true, first)?;
+        if let Some(mode) = options.mode {
+            device.set_mode(mode)?;
+        }
         if !is_raw {
             // No byte of an older file may show through: truncate it first, now that it is locked.
             device.resize(0)?;
@@ -82,8 +87,8 @@ impl FileDevice {
     }
 
     /// Opens the device as every host can: with system calls and the page cache.
-    fn locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Self> {
-        let host::Opened { file, lock, raw } = host::open_locked(path, flags, write)?;
+    fn locked(path: &Path, flags: OFlags, write: bool, mode: Mode) -> io::Result<Self> {
+        let host::Opened { file, lock, raw } = host::open_locked(path, flags, write, mode)?;
         let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
         // A loop device may end with a part of a sector, which cannot be written.
         let len = if raw { len - len % host::sector(&file)? } else { len };
@@ -99,6 +104,13 @@ impl FileDevice {
             partial: Mutex::default(),
             flushes: Flushes::default(),
         })
+    }
+
+    fn set_mode(&self, mode: u16) -> io::Result<()> {
+        match self.raw {
+            true => Err(io::Error::new(io::ErrorKind::InvalidInput, "a raw device keeps its own mode")),
+            false => Ok(rustix::fs::fchmod(&self.file, Mode::from_raw_mode((mode & 0o777).into()))?),
+        }
     }
 
     fn set_up(mut self, options: &FileOptions) -> Self {

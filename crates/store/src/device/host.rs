@@ -30,8 +30,13 @@ pub(super) struct Opened {
 /// # Errors
 /// `InvalidInput`: neither a file nor a raw device; the host's.
 pub(super) fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    open_or_make(path, flags, Mode::empty())
+}
+
+/// [`open`], or with `O_CREAT` in `flags` makes a file of this mode.
+fn open_or_make(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?);
+    let file = File::from(rustix::fs::open(path, flags, mode)?);
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -44,11 +49,11 @@ pub(super) fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file or a raw device and locks it.
-pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool) -> io::Result<Opened> {
+/// Opens a file or a raw device and locks it. `mode`: that of a file which is made.
+pub(super) fn open_locked(path: &Path, flags: OFlags, write: bool, mode: Mode) -> io::Result<Opened> {
     // On a block device O_EXCL without O_CREAT claims it, so that a mounted one is refused.
     let flags = if is_raw(path) && write { flags | OFlags::EXCL } else { flags };
-    let file = open(path, flags)?;
+    let file = open_or_make(path, flags, mode)?;
     lock::lock(&file, write)?;
     let second = open(path, if write { OFlags::RDWR } else { OFlags::RDONLY })?;
     let id = FileId::of(&file)?;

@@ -21,10 +21,13 @@ pub struct FileOptions {
     pub direct: Choice,
     /// io_uring: many requests are in flight at once, from one thread.
     pub io_uring: Choice,
+    /// Permissions (of 0777) that a file which is made gets, whatever the umask is; `None`: 0666 without
+    /// those of the umask.
+    pub mode: Option<u16>,
 }
 
 impl Default for FileOptions {
     fn default() -> Self {
-        FileOptions { write: true, direct: Choice::Auto, io_uring: Choice::Auto }
+        FileOptions { write: true, direct: Choice::Auto, io_uring: Choice::Auto, mode: None }
     }
 }
