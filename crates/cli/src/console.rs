@@ -9,7 +9,9 @@ use client_terminal::{ClientTerminal, write_errors};
 use indicatif::ProgressDrawTarget;
 use lanefs::escape::harmless;
 use lanefs_fuse::{ClientStreams, Stream, Terminals};
+use lanefs_transfer::by_descriptor::open_input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fs::File;
@@ -55,33 +57,52 @@ pub fn read_input(buffer: &mut [u8], is_over: &dyn Fn() -> bool) -> io::Result<u
     if let Some(client) = client() {
         return client.read(Stream::Input, buffer, is_over);
     }
-    let stdin = rustix::stdio::stdin();
+    read_when_ready(rustix::stdio::stdin(), buffer, is_over)
+}
+
+fn read_when_ready(file: BorrowedFd<'_>, buffer: &mut [u8], is_over: &dyn Fn() -> bool) -> io::Result<usize> {
     loop {
         if is_over() {
             // Not `ErrorKind::Interrupted`: callers in std retry on that.
             return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted"));
         }
-        match poll(&mut [PollFd::from_borrowed_fd(stdin, PollFlags::IN)], Some(&POLL_INTERVAL)) {
+        match poll(&mut [PollFd::from_borrowed_fd(file, PollFlags::IN)], Some(&POLL_INTERVAL)) {
             Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(rustix::io::read(stdin, &mut *buffer)?),
+            Ok(_) => return Ok(rustix::io::read(file, &mut *buffer)?),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Opens the file of the host that the command's arguments name. A client has opened its own.
+/// Opens the file of the host that the command's arguments name. A client has opened its own. A pipe is
+/// waited for until `is_over` returns true.
 ///
 /// # Errors
-/// The host's; `IsADirectory`.
-pub fn open_file(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+/// The host's; `IsADirectory`; `ConnectionAborted` once `is_over` returns true.
+pub fn open_file(path: &Path, is_over: fn() -> bool) -> io::Result<Box<dyn Read + Send>> {
     if let Some(client) = client() {
         return Ok(Box::new(ClientFile(client, Stream::File)));
     }
-    let file = File::open(path)?;
+    let file = match open_input(path, &is_over) {
+        Err(Errno::INTR) => return Err(io::Error::new(ErrorKind::ConnectionAborted, "interrupted")),
+        file => File::from(file?),
+    };
     if file.metadata()?.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
-    Ok(Box::new(file))
+    Ok(Box::new(HostFile { file, is_over }))
+}
+
+/// A file of the host, or a pipe.
+struct HostFile {
+    file: File,
+    is_over: fn() -> bool,
+}
+
+impl Read for HostFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        read_when_ready(self.file.as_fd(), buffer, &self.is_over)
+    }
 }
 
 /// Reads the client's list of users or groups; `None` for a command of this process.

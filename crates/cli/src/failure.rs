@@ -97,6 +97,9 @@ impl Failure {
 
     /// Converts an error of the host for one of its files.
     pub fn host(name: &Path, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::ConnectionAborted && interrupt::raised() {
+            return Failure::Interrupted;
+        }
         let ends = error.kind() == io::ErrorKind::StorageFull;
         Self::new(exit::HOST, bytes::of_path(name), &host_text(error), host_advice(error)).ending(ends)
     }

@@ -4,6 +4,8 @@
 //! [`harmless`], so that what counts as harmful is decided once, in [`is_harmful`].
 
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Returns whether a character acts on a terminal or on the text around it, rather than being shown: control
 /// characters, line and paragraph separators, marks of direction, invisible characters that hide a difference
@@ -66,6 +68,12 @@ pub fn escape(bytes: &[u8]) -> String {
     escape_into(&mut out, bytes);
     // The text is valid UTF-8, so nothing is lost.
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// [`escape`] of a path of the host.
+#[must_use]
+pub fn escape_path(path: &Path) -> String {
+    escape(path.as_os_str().as_bytes())
 }
 
 /// Returns a message with its harmful characters as `\xNN`. Line feeds and tabs stay, because a message may

@@ -13,7 +13,18 @@ const SYSLOG: &str = "/dev/log";
 /// Facility of daemons, shifted by the three bits of the severity.
 const DAEMON: u8 = 3 << 3;
 
-/// Destination of messages.
+/// Destination of a server's messages.
+#[derive(Debug)]
+pub enum Destination {
+    /// Standard error.
+    Stderr,
+    /// A file that is open for appending.
+    File(File),
+    /// The system's log.
+    Syslog,
+}
+
+/// A destination that is open.
 enum LogTarget {
     Stderr,
     File(File),
@@ -24,24 +35,18 @@ struct Logger(OnceLock<LogTarget>);
 
 static LOGGER: Logger = Logger(OnceLock::new());
 
-/// Sends messages to `target`: a file, to which they are appended, or `syslog`; without one, to standard
-/// error. Returns the file.
+/// Sends messages to `destination` from now on.
 ///
 /// # Errors
-/// The host's, for a file that cannot be opened or a system without a log.
-pub fn start(target: Option<&str>) -> io::Result<Option<File>> {
-    let mut file = None;
-    let target = match target {
-        None => LogTarget::Stderr,
-        Some("syslog") => {
+/// The host's, for a system without a log.
+pub fn start(destination: Destination) -> io::Result<()> {
+    let target = match destination {
+        Destination::Stderr => LogTarget::Stderr,
+        Destination::File(file) => LogTarget::File(file),
+        Destination::Syslog => {
             let socket = UnixDatagram::unbound()?;
             socket.connect(SYSLOG)?;
             LogTarget::Syslog(socket)
-        }
-        Some(path) => {
-            let opened = File::options().append(true).create(true).open(path)?;
-            file = Some(opened.try_clone()?);
-            LogTarget::File(opened)
         }
     };
     // Both calls fail only for the second mount of a process, which shares the log of the first one.
@@ -49,7 +54,7 @@ pub fn start(target: Option<&str>) -> io::Result<Option<File>> {
     if log::set_logger(&LOGGER).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
-    Ok(file)
+    Ok(())
 }
 
 impl Log for Logger {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result, errno_text};
 use crate::host::HostMeta;
 use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
 use crate::job::{Control, TransferJob, count};
-use crate::name::shown;
+use crate::name::{shown, shown_path};
 use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::{Counts, Problem};
 use crate::xattrs::{XattrBuffers, XattrTarget};
@@ -135,7 +135,7 @@ pub fn compare_trees(
 }
 
 fn open_top(path: &Path) -> Result<Arc<HostDir>> {
-    let cannot = |errno| Error::host(format!("cannot compare '{}'", path.display()), errno);
+    let cannot = |errno| Error::host(format!("cannot compare '{}'", shown_path(path)), errno);
     let fd = openat(CWD, path, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     HostDir::top(name, fd).map_err(cannot)

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, errno_text};
 use crate::host::HostMeta;
 use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::name::shown_path;
 use crate::report::Problem;
 use lanefs::path::join;
 use lanefs::{FileKind, Time};
@@ -50,7 +51,7 @@ pub struct Inventory {
 ///
 /// `top` is no directory, or cannot be opened. All other failures are in the inventory's problems.
 pub fn take_inventory(top: &Path) -> Result<Inventory> {
-    let cannot = |errno| Error::host(format!("cannot list '{}'", top.display()), errno);
+    let cannot = |errno| Error::host(format!("cannot list '{}'", shown_path(top)), errno);
     let fd = openat(CWD, top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
     let meta = HostMeta::new(&fstat(&fd).map_err(cannot)?).ok_or(cannot(Errno::INVAL))?;
     let name = CString::new(top.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;

@@ -38,8 +38,10 @@ mod export;
 mod hardlinks;
 mod host;
 mod host_attributes;
+mod host_path;
 mod hostdir;
 mod import;
+mod input;
 mod inventory;
 mod job;
 mod name;
@@ -58,7 +60,9 @@ pub mod by_descriptor {
     pub use crate::host_attributes::{
         set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of, set_times,
     };
+    pub use crate::host_path::make_dirs;
     pub use crate::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
+    pub use crate::input::open_input;
     pub use crate::new_file::{FilePlace, NewFile};
     pub use crate::node::{Node, make_node};
 }

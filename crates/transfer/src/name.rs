@@ -2,6 +2,7 @@
 
 /// Formats a path or name for a message: any name is one line, and none acts on a terminal.
 pub use lanefs::escape::escape as shown;
+pub(crate) use lanefs::escape::escape_path as shown_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// True for a valid name of a directory's entry: 1 to 255 bytes, no '/' and no NUL, neither `.` nor `..`. A

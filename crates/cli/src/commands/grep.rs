@@ -198,9 +198,9 @@ damaged, {} the host or the device failed, {} interrupted.",
 impl Command for Grep {
     fn host_file(&self) -> Result<Option<Box<dyn Read + Send>>, Failure> {
         match &self.file {
-            Some(path) if path != Path::new("-") => {
-                console::open_file(path).map(Some).map_err(|error| Failure::host(path, &error))
-            }
+            Some(path) if path != Path::new("-") => console::open_file(path, interrupt::raised)
+                .map(Some)
+                .map_err(|error| Failure::host(path, &error)),
             _ => Ok(None),
         }
     }

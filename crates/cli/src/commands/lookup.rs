@@ -9,7 +9,7 @@ use crate::context::{Context, OWNER};
 use crate::engine::{BatchResolver, EngineArgs};
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
-use crate::{bytes, console, exit};
+use crate::{bytes, console, exit, interrupt};
 use clap::Args;
 use format::LineFormat;
 use lanefs::{Code, ResolveOptions};
@@ -117,7 +117,7 @@ impl Command for Lookup {
 
 /// Opens the file that --paths names.
 fn open_paths(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
-    console::open_file(path).map_err(|error| match error.kind() {
+    console::open_file(path, interrupt::raised).map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => {
             let name = bytes::of_path(path);
             Failure::new(exit::HOST, name, "is a directory", "name a file of paths, or -")

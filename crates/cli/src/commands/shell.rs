@@ -4,6 +4,7 @@
 
 mod completion;
 mod flow;
+mod history_file;
 mod prompt;
 
 use crate::command::Command;

@@ -17,6 +17,7 @@ mod map;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod named_paths;
 mod other_users;
 mod pick;
 mod publications;

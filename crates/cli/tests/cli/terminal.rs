@@ -109,6 +109,8 @@ fn no_command_lets_a_name_or_an_argument_act_on_a_terminal() {
     for line in commands.iter().flat_map(|(words, command)| lines(words, command)) {
         fs::copy(&kept, &v.image).expect("the image as it was");
         let printed = on_terminal(v.dir.path(), &line);
+        // Those of the lines that mount the volume there did so, each over the one before.
+        while line[0] == "mount" && run(&["umount", text(&v.host(EVIL))]).code == 0 {}
         let found: Vec<&str> = HARMFUL.into_iter().filter(|harmful| printed.contains(harmful)).collect();
         if !found.is_empty() {
             failures.push(format!("{line:?} prints {found:?}: {printed:?}"));

@@ -2,10 +2,11 @@
 
 use super::acl_text;
 use super::reader::{ArchiveMember, MemberKind, Reader};
-use super::stream::{ReadAhead, decompressed};
+use super::stream::ReadAhead;
 use crate::error::{Error, Result};
 use crate::host::CHUNK_BYTES;
 use crate::import::{IdNames, ImportOptions};
+use crate::input::open_input;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
 use crate::report::Report;
@@ -13,9 +14,11 @@ use crate::volume::{TargetDir, destination};
 use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
 use crate::xattrs::{DEFAULT_LIST, is_kept};
 use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll, SetAttr, XattrMode};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -47,21 +50,24 @@ pub fn import_archive(
     let (what, input): (String, Box<dyn Read + Send>) = match source {
         ArchiveSource::StandardInput(input) => ("standard input".into(), input),
         ArchiveSource::File(path) => {
-            let what = path.display().to_string();
-            let cannot = |error: std::io::Error| {
-                Error::host(
-                    format!("cannot open '{what}'"),
-                    Errno::from_io_error(&error).unwrap_or(Errno::IO),
-                )
+            let what = shown(path.as_os_str().as_bytes());
+            let cannot = |errno| Error::host(format!("cannot open '{what}'"), errno);
+            let file = match open_input(path, control.interrupt) {
+                Err(Errno::INTR) if (control.interrupt)() => {
+                    return Ok(interrupted(control));
+                }
+                file => file.map_err(cannot)?,
             };
-            let file = std::fs::File::open(path).map_err(cannot)?;
-            if file.metadata().map_err(cannot)?.is_dir() {
+            let kind = FileType::from_raw_mode(fstat(&file).map_err(cannot)?.st_mode);
+            if kind == FileType::Directory {
                 return Err(Error::Usage(format!("'{what}' is a directory, no tar archive")));
             }
-            (what.clone(), Box::new(file))
+            (what.clone(), Box::new(std::fs::File::from(file)))
         }
     };
-    let input = decompressed(&what, input)?;
+    let Some(input) = ReadAhead::start(&what, input, control.interrupt)? else {
+        return Ok(interrupted(control));
+    };
     let top = destination(volume, dest)?;
     let mut import = ArchiveImport {
         job: TransferJob::new(control),
@@ -76,7 +82,7 @@ pub fn import_archive(
         last_report: Instant::now(),
     };
     let read = {
-        let mut reader = Reader::new(what, ReadAhead::new(input, control.interrupt));
+        let mut reader = Reader::new(what, input);
         import.members(&mut reader)
     };
     if let Err(error) = read
@@ -90,6 +96,13 @@ pub fn import_archive(
         import.job.stop(Error::volume("cannot make the import durable", error));
     }
     Ok(import.job.report("the volume"))
+}
+
+/// The report of an import that was interrupted before it knew its archive.
+fn interrupted(control: Control<'_>) -> Report {
+    let job = TransferJob::new(control);
+    job.should_stop();
+    job.report("the volume")
 }
 
 /// Returns the components of a member's name; `None` where it would leave the destination or is invalid.

@@ -2,12 +2,14 @@
 
 use crate::error::{Error, Result};
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Bytes of one chunk that is read ahead, and the number of chunks.
 const CHUNK_BYTES: usize = 1 << 20;
 const MAX_CHUNKS: usize = 8;
+/// A wait for the thread checks so often whether the transfer stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Largest window of a zstd frame that is read, as a power of two: an archive may demand 128 MiB of memory
 /// and no more. `zstd` itself needs `--long=28` and up to write or read more.
@@ -48,7 +50,7 @@ impl Compression {
 }
 
 /// Decompresses an archive. Its first bytes tell the compression; its name does not matter.
-pub(crate) fn decompressed(what: &str, mut input: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>> {
+fn decompressed(what: &str, mut input: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>> {
     let damaged =
         |error: &dyn std::fmt::Display| Error::Archive { what: what.into(), why: error.to_string() };
     let mut magic = Vec::new();
@@ -105,35 +107,62 @@ pub(crate) struct ReadAhead<'e> {
 }
 
 impl<'e> ReadAhead<'e> {
-    /// Starts the thread. It ends with its input, or when this reader is dropped. A thread that waits for
-    /// standard input may outlive the transfer, and ends with the process.
-    pub(crate) fn new(mut input: Box<dyn Read + Send>, should_stop: &'e dyn Fn() -> bool) -> Self {
+    /// Starts the thread, and waits until it knows the compression; `None` where the transfer stops first.
+    /// The thread ends with its input, or when this reader is dropped. One that waits for standard input or a
+    /// pipe may outlive the transfer, and ends with the process.
+    ///
+    /// # Errors
+    /// [`Error::Archive`] for an input that cannot be read, or a compression that is not known here.
+    pub(crate) fn start(
+        what: &str,
+        input: Box<dyn Read + Send>,
+        should_stop: &'e dyn Fn() -> bool,
+    ) -> Result<Option<Self>> {
         let (sender, chunks) = sync_channel(MAX_CHUNKS);
-        std::thread::spawn(move || {
-            loop {
-                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-                let read = input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
-                let last = read.as_ref().map_or(true, |count| *count < CHUNK_BYTES);
-                // Bytes that were read before an error are valid.
-                if !chunk.is_empty() && sender.send(Ok(chunk)).is_err() {
-                    return;
-                }
-                if let Err(error) = read {
-                    let _ = sender.send(Err(error));
-                }
-                if last {
-                    return;
-                }
+        let (opened, compression) = sync_channel(1);
+        let what = what.to_owned();
+        std::thread::spawn(move || match decompressed(&what, input) {
+            Ok(input) => {
+                let _ = opened.send(Ok(()));
+                send_chunks(input, &sender);
             }
+            Err(error) => drop(opened.send(Err(error))),
         });
-        ReadAhead { chunks, current: Vec::new(), offset: 0, should_stop }
+        loop {
+            match compression.recv_timeout(POLL_INTERVAL) {
+                Ok(opened) => break opened?,
+                Err(RecvTimeoutError::Timeout) if should_stop() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(Some(ReadAhead { chunks, current: Vec::new(), offset: 0, should_stop }))
+    }
+}
+
+/// Reads an input to its end.
+fn send_chunks(mut input: Box<dyn Read + Send>, sender: &SyncSender<io::Result<Vec<u8>>>) {
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let read = input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+        let last = read.as_ref().map_or(true, |count| *count < CHUNK_BYTES);
+        // Bytes that were read before an error are valid.
+        if !chunk.is_empty() && sender.send(Ok(chunk)).is_err() {
+            return;
+        }
+        if let Err(error) = read {
+            let _ = sender.send(Err(error));
+        }
+        if last {
+            return;
+        }
     }
 }
 
 impl Read for ReadAhead<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.offset == self.current.len() {
-            match self.chunks.recv_timeout(Duration::from_millis(100)) {
+            match self.chunks.recv_timeout(POLL_INTERVAL) {
                 Ok(chunk) => {
                     self.current = chunk?;
                     self.offset = 0;
@@ -212,8 +241,8 @@ mod tests {
 
     fn read(input: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let input = decompressed("x", Box::new(io::Cursor::new(input))).map_err(io::Error::other)?;
-        ReadAhead::new(input, &|| false).read_to_end(&mut out)?;
+        let input = ReadAhead::start("x", Box::new(io::Cursor::new(input)), &|| false);
+        input.map_err(io::Error::other)?.ok_or(io::ErrorKind::TimedOut)?.read_to_end(&mut out)?;
         Ok(out)
     }
 

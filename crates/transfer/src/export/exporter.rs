@@ -8,7 +8,7 @@ use crate::expansion::Expansion;
 use crate::hardlinks::HardLinks;
 use crate::hostdir::{FileId, OpenDirs};
 use crate::job::{Control, TransferJob};
-use crate::name::shown;
+use crate::name::{shown, shown_path};
 use crate::report::Report;
 use lanefs::{FileSystem, Ino};
 use parking_lot::Mutex;
@@ -75,7 +75,7 @@ impl<'a> TreeExport<'a> {
         if self.options.sync
             && let Err(errno) = syncfs(top)
         {
-            self.job.stop(Error::host(format!("cannot make '{}' durable", dest.display()), errno));
+            self.job.stop(Error::host(format!("cannot make '{}' durable", shown_path(dest)), errno));
         }
         self.job.report("the host")
     }

@@ -8,15 +8,16 @@ use super::options::ExportOptions;
 use crate::error::{Error, Result};
 use crate::host::{Attributes, CHUNK_BYTES};
 use crate::host_attributes::set_times;
+use crate::host_path::{make_dirs, open_dir};
 use crate::hostdir::{FileId, HostDir, OPEN_DIR, make_or_open};
 use crate::job::{Control, count};
-use crate::name::is_entry_name;
+use crate::name::{is_entry_name, shown_path};
 use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::Report;
 use crate::xattrs::{XattrTarget, remove_inherited_acls};
 use lanefs::{Attr, FileKind, FileSystem, Ino, path};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::fs::{Mode, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -38,32 +39,24 @@ enum ExportTask {
 /// Opens the directory `dest` of the host, made with its parents where it does not exist; true where it was
 /// made. A link of that name is followed to a directory that exists.
 fn open_destination(dest: &Path) -> Result<(OwnedFd, bool)> {
-    let cannot = |errno| Error::host(format!("cannot make the directory '{}'", dest.display()), errno);
-    let io = |error: std::io::Error| cannot(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    let follow = OPEN_DIR.difference(OFlags::NOFOLLOW);
+    let cannot = |errno| Error::host(format!("cannot make the directory '{}'", shown_path(dest)), errno);
+    let open = |dir| open_dir(dir).and_then(|dir| openat(&dir, ".", OPEN_DIR, Mode::empty()));
     let Some(name) = dest.file_name() else {
         // `/`, `.` or `..`, which exist.
-        return openat(CWD, dest, follow, Mode::empty()).map(|fd| (fd, false)).map_err(cannot);
+        return open(dest).map(|fd| (fd, false)).map_err(cannot);
     };
     let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // For a file among the parents, Rust's error is that it exists.
-    std::fs::create_dir_all(parent).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => cannot(Errno::NOTDIR),
-        _ => io(error),
-    })?;
-    let parent = openat(CWD, parent, follow, Mode::empty()).map_err(cannot)?;
+    let parent = make_dirs(parent).map_err(cannot)?;
     match make_or_open(&parent, name.as_bytes(), true) {
         Ok(opened) => Ok((opened.fd, opened.made)),
         // The caller's own path may be a link to a directory.
-        Err(Errno::NOTDIR | Errno::LOOP) => {
-            openat(&parent, name, follow, Mode::empty()).map(|fd| (fd, false)).map_err(cannot)
-        }
+        Err(Errno::NOTDIR | Errno::LOOP) => open(dest).map(|fd| (fd, false)).map_err(cannot),
         Err(errno) => Err(cannot(errno)),
     }
 }
 
 fn top_dir(path: &Path, fd: OwnedFd, attr: &Attr, made: bool) -> Result<Arc<ExportDir>> {
-    let cannot = |errno| Error::host(format!("cannot export to '{}'", path.display()), errno);
+    let cannot = |errno| Error::host(format!("cannot export to '{}'", shown_path(path)), errno);
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     let host = HostDir::top(name, fd).map_err(cannot)?;
     Ok(Arc::new(ExportDir::new(None, host, *attr, Vec::new(), made)))
@@ -84,7 +77,7 @@ pub(super) fn export_directory(
         remove_inherited_acls(&XattrTarget::Open(&fd));
     }
     let top = top_dir(dest, fd, attr, made)?;
-    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", dest.display()), e))?;
+    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", shown_path(dest)), e))?;
     export.visited.lock().insert(attr.ino);
     count(&export.job.counters.directories);
     run_tasks(
@@ -107,7 +100,7 @@ pub(super) fn export_single(
     options: &ExportOptions,
     control: Control<'_>,
 ) -> Result<Report> {
-    let no_name = || Error::Usage(format!("'{}' is no valid name of a file on the host", dest.display()));
+    let no_name = || Error::Usage(format!("'{}' is no valid name of a file on the host", shown_path(dest)));
     let (base, own_name) = path::split_last(source).unwrap_or_default();
     let into_directory = dest.is_dir() || dest.as_os_str().as_bytes().ends_with(b"/");
     let (parent, name) = if into_directory {
@@ -123,7 +116,7 @@ pub(super) fn export_single(
     let export = TreeExport::new(volume, base, options, control)?;
     let (fd, made) = open_destination(parent)?;
     let top = top_dir(parent, fd, attr, made)?;
-    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", parent.display()), e))?;
+    let fd = top.host.fd(&export.dirs).map_err(|e| Error::host(format!("'{}'", shown_path(parent)), e))?;
     export.export_entry(&mut vec![0; CHUNK_BYTES], &top, &fd, attr.ino, &name);
     Ok(export.finish(&fd, dest))
 }

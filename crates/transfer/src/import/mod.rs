@@ -23,6 +23,7 @@ mod walk;
 
 use crate::error::{Error, Result};
 use crate::job::Control;
+use crate::name::shown_path;
 use crate::report::Report;
 use lanefs::{FileKind, FileSystem};
 use rustix::fs::{AtFlags, CWD, statat};
@@ -47,7 +48,7 @@ pub fn import_tree(
     options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
-    let shown = source.display();
+    let shown = shown_path(source);
     // The caller's own path may lead through links, and may be one.
     let stat = statat(CWD, source, AtFlags::empty())
         .map_err(|e| Error::host(format!("cannot import '{shown}'"), e))?;

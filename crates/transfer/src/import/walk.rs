@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::HostMeta;
 use crate::hostdir::{HostDir, OPEN_DIR};
 use crate::job::{Control, count};
-use crate::name::{is_entry_name, shown};
+use crate::name::{is_entry_name, shown, shown_path};
 use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::Report;
 use crate::volume::{TargetDir, destination};
@@ -70,7 +70,7 @@ pub(super) fn import_directory(
     control: Control<'_>,
 ) -> Result<Report> {
     let mut import = TreeImport::new(volume, options, control);
-    let cannot = |errno| Error::host(format!("cannot open '{}'", source.display()), errno);
+    let cannot = |errno| Error::host(format!("cannot open '{}'", shown_path(source)), errno);
     // The caller's own path may be a link to the directory.
     let fd = openat(CWD, source, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
     let meta = fstat(&fd).map_err(cannot)?;
@@ -102,7 +102,7 @@ pub(super) fn import_single(
     control: Control<'_>,
 ) -> Result<Report> {
     let import = TreeImport::new(volume, options, control);
-    let cannot = |errno| Error::host(format!("cannot import '{}'", source.display()), errno);
+    let cannot = |errno| Error::host(format!("cannot import '{}'", shown_path(source)), errno);
     let name = source.file_name().ok_or_else(|| cannot(Errno::INVAL))?;
     let name = CString::new(name.as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

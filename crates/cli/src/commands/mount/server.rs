@@ -10,8 +10,13 @@ use crate::publication::{self, Reading, Tell};
 use crate::{bytes, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
-use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, logging, remount};
+use lanefs_fuse::logging::{self, Destination};
+use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, remount};
+use lanefs_transfer::by_descriptor::FilePlace;
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -89,9 +94,7 @@ impl MountRequest {
     /// # Errors
     /// The image cannot be opened, mounted or closed.
     pub fn serve(&self, background: bool, runner: CommandLineRunner) -> Result<u8, Failure> {
-        let log = self.options.log.as_deref();
-        let file = logging::start(log)
-            .map_err(|error| Failure::host(Path::new(log.unwrap_or("standard error")), &error))?;
+        let file = self.start_log()?;
         let stopper = stop_on_signals();
         let mount = self.mount(runner)?;
         let _ = stopper.set(mount.stopper());
@@ -112,6 +115,22 @@ impl MountRequest {
             }
         }
         Ok(exit::OK)
+    }
+
+    /// Sends messages to the log that the options name. Returns its file.
+    fn start_log(&self) -> Result<Option<File>, Failure> {
+        let log = self.options.log.as_deref().unwrap_or("standard error");
+        let failed = |error: std::io::Error| Failure::host(Path::new(log), &error);
+        let (destination, file) = match self.options.log.as_deref() {
+            None => (Destination::Stderr, None),
+            Some("syslog") => (Destination::Syslog, None),
+            Some(path) => {
+                let file = open_log(Path::new(path))?;
+                (Destination::File(file.try_clone().map_err(failed)?), Some(file))
+            }
+        };
+        logging::start(destination).map_err(failed)?;
+        Ok(file)
     }
 
     fn mount(&self, runner: CommandLineRunner) -> Result<Mount, Failure> {
@@ -159,6 +178,23 @@ impl MountRequest {
             owned.map_err(|error| self.image.failure(&error))?;
         }
         Ok((volume, reading))
+    }
+}
+
+/// Opens a file to which messages are appended, or makes it.
+fn open_log(path: &Path) -> Result<File, Failure> {
+    let failed = |errno: Errno| Failure::host(path, &errno.into());
+    let place = FilePlace::find(path).map_err(failed)?;
+    match place.kind() {
+        None | Some(FileType::RegularFile | FileType::CharacterDevice) => {
+            place.append(0o666).map(File::from).map_err(failed)
+        }
+        Some(FileType::Directory) => Err(failed(Errno::ISDIR)),
+        // A server must not wait for the reader of a pipe.
+        Some(_) => {
+            let what = "is a pipe, a socket or a block device";
+            Err(Failure::usage(bytes::of_path(path), what, "name a file, or syslog"))
+        }
     }
 }
 

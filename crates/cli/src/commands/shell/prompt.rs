@@ -2,6 +2,7 @@
 
 use super::completion::ShellHelper;
 use super::flow::{Flow, LineExecutor};
+use super::history_file::HistoryFile;
 use crate::context::Context;
 use crate::escape::escape;
 use crate::failure::{Failure, Outcome};
@@ -10,7 +11,6 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
-use std::path::PathBuf;
 
 type LineEditor<'v> = Editor<ShellHelper<'v>, FileHistory>;
 
@@ -25,19 +25,17 @@ pub(super) fn run(
 ) -> Outcome {
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
     let mut editor: LineEditor<'_> = Editor::with_config(config).map_err(terminal_failure)?;
-    let history = history_file();
+    let history = HistoryFile::open();
     if let Some(file) = &history {
-        // A first session has none.
-        let _ = editor.load_history(file);
+        // One that cannot be read costs the history and nothing else.
+        let _ = editor.load_history(&file.path());
     }
     editor.set_helper(Some(ShellHelper::new(context.volume, commands)));
     context.terminal = std::io::stdout().is_terminal();
     let outcome = execute_lines(context, &mut editor, execute_line);
     interrupt::clear();
     if let Some(file) = &history {
-        // A home directory that cannot be written costs the history and nothing else.
-        let _ = file.parent().map(std::fs::create_dir_all);
-        let _ = editor.save_history(file);
+        let _ = editor.save_history(&file.path());
     }
     outcome
 }
@@ -75,12 +73,4 @@ fn execute_lines(
 
 fn terminal_failure(error: ReadlineError) -> Failure {
     Failure::new(exit::HOST, "terminal", &error.to_string(), "")
-}
-
-fn history_file() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_absolute())
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")))?;
-    Some(state.join("lanefs/history"))
 }

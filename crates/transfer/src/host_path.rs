@@ -1,0 +1,178 @@
+//! Paths of the host that the user gave, walked by descriptor.
+//!
+//! In a directory like `/tmp` (sticky, and all may write) everybody can put a link under a name that somebody
+//! else is about to use. Linux can refuse to follow such links (`fs.protected_symlinks`), but not every host
+//! is set up so. This walk follows the rule by itself: a link in such a directory is followed only if it
+//! belongs to this user or to the owner of the directory.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat,
+    readlinkat, statat,
+};
+use rustix::io::Errno;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Links on one path at most, as for the kernel.
+const MAX_LINKS: u32 = 40;
+/// Flags of a descriptor that only names a directory.
+const NAME_DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Flags of a descriptor that only names a file, also a link.
+const NAME_ANY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The file that a path names: a name in an open directory.
+pub(crate) struct HostName {
+    pub(crate) dir: OwnedFd,
+    pub(crate) name: Vec<u8>,
+    /// The file that is there.
+    pub(crate) existing: Option<Stat>,
+    /// The name is a link of procfs to a pipe or device, such as that of `/dev/stdout`.
+    pub(crate) is_magic: bool,
+}
+
+/// Opens a directory, as a descriptor that only names it, and makes it with all its parents where they are
+/// missing, with the permissions that the umask leaves.
+///
+/// # Errors
+/// The host's; `EACCES` for a link of another user in a sticky directory that all may write.
+pub fn make_dirs(path: &Path) -> Result<OwnedFd, Errno> {
+    PathWalk::new(path)?.finish(true)
+}
+
+/// Opens a directory that is there, as a descriptor that only names it.
+///
+/// # Errors
+/// As [`make_dirs`].
+pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
+    PathWalk::new(path)?.finish(false)
+}
+
+/// Finds the file that a path names. Links are followed, also one whose target is missing.
+///
+/// # Errors
+/// The host's; `EACCES` as for [`make_dirs`]; `EISDIR` for a path that ends in `.`, `..` or a slash.
+pub(crate) fn find(path: &Path) -> Result<HostName, Errno> {
+    let is_of_dir = |path: &[u8]| path.ends_with(b"/") || path.ends_with(b"/.");
+    let mut must_be_dir = is_of_dir(path.as_os_str().as_bytes());
+    let mut walk = PathWalk::new(path)?;
+    while let Some(name) = walk.rest.pop() {
+        if !walk.rest.is_empty() {
+            walk.enter(&name, false)?;
+            continue;
+        }
+        if name == b".." || must_be_dir {
+            return Err(Errno::ISDIR);
+        }
+        let existing = match statat(&walk.dir, &name[..], AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(errno),
+        };
+        if existing.is_none_or(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Symlink) {
+            return Ok(HostName { dir: walk.dir, name, existing, is_magic: false });
+        }
+        let link = openat(&walk.dir, &name[..], NAME_ANY, Mode::empty())?;
+        if is_on_procfs(&link)? {
+            let target = statat(&walk.dir, &name[..], AtFlags::empty())?;
+            if FileType::from_raw_mode(target.st_mode) != FileType::RegularFile {
+                return Ok(HostName { dir: walk.dir, name, existing: Some(target), is_magic: true });
+            }
+        }
+        must_be_dir = is_of_dir(&walk.follow(&link)?);
+    }
+    Err(Errno::ISDIR)
+}
+
+/// A walk along a path.
+struct PathWalk {
+    dir: OwnedFd,
+    /// Names that follow, the next one last.
+    rest: Vec<Vec<u8>>,
+    links: u32,
+}
+
+impl PathWalk {
+    fn new(path: &Path) -> Result<Self, Errno> {
+        let path = path.as_os_str().as_bytes();
+        if path.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        let dir = openat(CWD, ".", NAME_DIR, Mode::empty())?;
+        let mut walk = PathWalk { dir, rest: Vec::new(), links: 0 };
+        walk.push(path)?;
+        Ok(walk)
+    }
+
+    /// Goes on with the components of `path`, and after them with the rest.
+    fn push(&mut self, path: &[u8]) -> Result<(), Errno> {
+        if path.starts_with(b"/") {
+            self.dir = openat(CWD, "/", NAME_DIR, Mode::empty())?;
+        }
+        let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+        self.rest.extend(names.rev().map(<[u8]>::to_vec));
+        Ok(())
+    }
+
+    fn finish(mut self, makes: bool) -> Result<OwnedFd, Errno> {
+        while let Some(name) = self.rest.pop() {
+            self.enter(&name, makes)?;
+        }
+        Ok(self.dir)
+    }
+
+    /// Enters a directory, or goes on with the target of a link. `makes`: makes a directory that is missing.
+    fn enter(&mut self, name: &[u8], makes: bool) -> Result<(), Errno> {
+        match openat(&self.dir, name, NAME_DIR | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(dir) => self.dir = dir,
+            Err(Errno::NOENT) if makes => self.dir = make(&self.dir, name)?,
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let link = openat(&self.dir, name, NAME_ANY, Mode::empty())?;
+                if FileType::from_raw_mode(fstat(&link)?.st_mode) != FileType::Symlink {
+                    return Err(Errno::NOTDIR);
+                }
+                if is_on_procfs(&link)? {
+                    // The text of such a link may be no path; the kernel knows its target.
+                    self.dir = openat(&self.dir, name, NAME_DIR, Mode::empty())?;
+                } else {
+                    self.follow(&link)?;
+                }
+            }
+            Err(errno) => return Err(errno),
+        }
+        Ok(())
+    }
+
+    /// Goes on with the target of a link in the directory, if it may be followed. Returns the target.
+    fn follow(&mut self, link: &OwnedFd) -> Result<Vec<u8>, Errno> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::LOOP);
+        }
+        if !may_follow(&fstat(&self.dir)?, &fstat(link)?) {
+            return Err(Errno::ACCESS);
+        }
+        let target = readlinkat(link, "", Vec::new())?.into_bytes();
+        self.push(&target)?;
+        Ok(target)
+    }
+}
+
+/// Makes a directory as mkdir(1) does.
+fn make(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::from_raw_mode(0o777)) {
+        // Somebody else was faster; his directory is as good as one that was there.
+        Ok(()) | Err(Errno::EXIST) => openat(parent, name, NAME_DIR | OFlags::NOFOLLOW, Mode::empty()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The rule of `fs.protected_symlinks`.
+fn may_follow(dir: &Stat, link: &Stat) -> bool {
+    let is_open_to_all = dir.st_mode & 0o1002 == 0o1002;
+    !is_open_to_all || link.st_uid == dir.st_uid || link.st_uid == rustix::process::geteuid().as_raw()
+}
+
+fn is_on_procfs(file: impl AsFd) -> Result<bool, Errno> {
+    Ok(fstatfs(file)?.f_type == PROC_SUPER_MAGIC)
+}
