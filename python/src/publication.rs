@@ -77,12 +77,7 @@ impl Remote {
     /// processes open the same one.
     pub(crate) fn open(&mut self, options: OpenOptions) -> Result<(Volume, LastFailure), RemoteError> {
         let store = StoreOptions { endpoint: self.endpoint.clone(), ..StoreOptions::from_process() };
-        let store_url = self.location.store_url();
-        let store = lanefs_stores::open(store_url, &store).map_err(|source| Error::Store {
-            object: store_url.to_string(),
-            offset: None,
-            source,
-        })?;
+        let store = lanefs_stores::open_location(&self.location, &store)?;
         let failure = LastFailure::default();
         let noted = failure.clone();
         let read = ReadOptions {
@@ -127,12 +122,7 @@ pub(crate) fn publish(
         return Err(Error::Url("a version does not change; name a tag behind #".into()));
     };
     let options = StoreOptions { writes: true, endpoint, ..StoreOptions::from_process() };
-    let store_url = location.store_url();
-    let store = lanefs_stores::open(store_url, &options).map_err(|source| Error::Store {
-        object: store_url.to_string(),
-        offset: None,
-        source,
-    })?;
+    let store = lanefs_stores::open_location(&location, &options)?;
     let options = PublishOptions { level, ..PublishOptions::default() };
     let progress = |_, _| !is_stopped();
     let report = match volume.access() {

@@ -236,9 +236,7 @@ pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failur
     let StoreArgs { endpoint, allow_redirects, .. } = StoreArgs::get();
     let redirects = if allow_redirects { Redirects::Anywhere } else { Redirects::SameServer };
     let options = StoreOptions { writes, endpoint, redirects, ..StoreOptions::from_process() };
-    let object = location.store_url().to_string();
-    lanefs_stores::open(location.store_url(), &options)
-        .map_err(|source| failure(&Error::Store { object, offset: None, source }))
+    lanefs_stores::open_location(location, &options).map_err(|error| failure(&error))
 }
 
 /// Opens a publication for reading.

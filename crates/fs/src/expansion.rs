@@ -1,8 +1,8 @@
 //! The bound on the data that are read from a device whose bytes come from elsewhere.
 //!
 //! A hostile publication of two megabytes can claim any size: its windows may name one piece, and the maps of
-//! its files one block. What a program reads from it is bounded by the bytes that the device was given for
-//! it, which nobody can claim ([`Volume::bound_expansion`](crate::Volume::bound_expansion)).
+//! its files one block. The data that a program reads from it are bounded by the bytes that the device was
+//! given for them, which nobody can claim ([`Volume::bound_expansion`](crate::Volume::bound_expansion)).
 
 use crate::error::{Error, Result};
 use lanefs_format::BLOCK;

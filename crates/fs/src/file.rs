@@ -78,8 +78,8 @@ impl FileMode {
     /// Opens a file. `volume` is a reference, or an `Arc` for a file that outlives the scope.
     ///
     /// # Errors
-    /// [`Code::NotFound`], [`Code::Exists`], [`Code::IsDirectory`]; [`Code::Invalid`] for other inodes that are
-    /// not regular files, and for flags that contradict each other; [`Code::NoSpace`]; those of
+    /// [`Code::NotFound`], [`Code::Exists`], [`Code::IsDirectory`]; [`Code::Invalid`] for other inodes that
+    /// are not regular files, and for flags that contradict each other; [`Code::NoSpace`]; those of
     /// [`Volume::resolve`].
     pub fn open<V: Deref<Target = Volume>>(&self, volume: V, path: impl AsPath) -> Result<File<V>> {
         let path = path.as_path();
@@ -129,11 +129,11 @@ impl FileMode {
     }
 }
 
-/// An open regular file: a position in its content, for [`io::Read`], [`io::Write`] and [`io::Seek`]. The file
-/// lives on without a name until this value is dropped.
+/// An open regular file: a position in its content, for [`io::Read`], [`io::Write`] and [`io::Seek`]. The
+/// file lives on without a name until this value is dropped.
 ///
-/// Each read and each write is one operation of the volume. Nothing is buffered here: use [`io::BufReader`] and
-/// [`io::BufWriter`] for small pieces. What is written is durable after [`sync`](Self::sync).
+/// Each read and each write is one operation of the volume. Nothing is buffered here: use [`io::BufReader`]
+/// and [`io::BufWriter`] for small pieces. Written bytes are durable after [`sync`](Self::sync).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -135,7 +135,7 @@ mod xattr;
 pub use as_path::AsPath;
 pub use check::{CheckOptions, CheckReport, Finding};
 pub use columns::{
-    ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Rows,
+    ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
 };
 pub use dir_table::DirectoryTableStats;
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};

@@ -376,7 +376,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`];
-    /// [`Error::Expansion`] beyond a [bound](Self::bound_expansion).
+    /// [`Error::Expansion`](crate::Error::Expansion) beyond a [bound](Self::bound_expansion).
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let read = if buffer.len() <= pieces::most_at_once(&self.shared.state.store) {
             self.view(|core| read(core, who, ino, offset, buffer))

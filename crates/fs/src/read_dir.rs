@@ -10,8 +10,8 @@ use lanefs_format::{Code, FileKind};
 /// Entries that are read at a time.
 const PAGE: usize = 256;
 
-/// The entries of a directory, in no particular order, without `.` and `..`. Entries that stay are neither left
-/// out nor given twice, whatever is made or removed meanwhile. After an error the iterator ends.
+/// The entries of a directory, in no particular order, without `.` and `..`. Entries that stay are neither
+/// left out nor given twice, whatever is made or removed meanwhile. After an error the iterator ends.
 pub struct ReadDir<'v> {
     volume: &'v Volume,
     dir: Ino,

@@ -1,9 +1,9 @@
 //! Stores for publications: S3 and all that speak its protocol, Google Cloud Storage, Azure Blob Storage,
 //! web servers (for reading) and directories of the host.
 //!
-//! [`open`] makes the store of a URL. Credentials come from the environment and from the files of each
-//! service's own tools ([`StoreOptions`]); nothing of them is in a URL, a message, or a file that this crate
-//! writes.
+//! [`open_volume`] opens the volume that a URL names, and [`open`] makes the store of a URL. Credentials come
+//! from the environment and from the files of each service's own tools ([`StoreOptions`]); nothing of them is
+//! in a URL, a message, or a file that this crate writes.
 //!
 //! ```
 //! use lanefs_publish::Location;
@@ -32,6 +32,7 @@
 //! | `services` | a client for each service, from the environment |
 //! | `remote` | a client as a store: a private runtime, bounded answers |
 //! | `open` | the store of a URL |
+//! | `volume` | the publication and the volume of a URL |
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -41,8 +42,10 @@ mod patience;
 mod profile;
 mod remote;
 mod services;
+mod volume;
 
 pub use connection::Redirects;
 pub use open::{StoreOptions, open};
 pub use remote::Remote;
 pub use services::Retries;
+pub use volume::{UrlOptions, open_location, open_publication, open_volume};

@@ -148,13 +148,28 @@ fn rows_columns_and_single_calls_give_the_same() {
         let found = volume.resolve_into(&options, &set, &mut answers.rows(set.len())).expect("resolve");
         assert_eq!(found, expected.iter().filter(|one| one.code == Code::Success).count());
         for (i, one) in expected.iter().enumerate() {
-            let exists = answers.exists()[i / 64] >> (i % 64) & 1 == 1;
+            let exists = answers.exists().expect("a column")[i / 64] >> (i % 64) & 1 == 1;
             assert_eq!(exists, one.code == Code::Success, "{}", paths[i]);
-            assert_eq!(answers.code()[i], one.code.number(), "{}", paths[i]);
-            assert_eq!(answers.ino()[i], one.ino.map_or(0, |ino| ino.0), "{}", paths[i]);
-            assert_eq!(answers.kind()[i], one.kind.map_or(0, |kind| kind as u8), "{}", paths[i]);
-            assert_eq!(answers.size()[i], one.attr.map_or(0, |attr| attr.size), "{}", paths[i]);
-            assert_eq!(answers.mtime()[i], one.attr.map_or(0, |attr| attr.mtime.0), "{}", paths[i]);
+            assert_eq!(answers.code().expect("a column")[i], one.code.number(), "{}", paths[i]);
+            assert_eq!(answers.ino().expect("a column")[i], one.ino.map_or(0, |ino| ino.0), "{}", paths[i]);
+            assert_eq!(
+                answers.kind().expect("a column")[i],
+                one.kind.map_or(0, |kind| kind as u8),
+                "{}",
+                paths[i]
+            );
+            assert_eq!(
+                answers.size().expect("a column")[i],
+                one.attr.map_or(0, |attr| attr.size),
+                "{}",
+                paths[i]
+            );
+            assert_eq!(
+                answers.mtime().expect("a column")[i],
+                one.attr.map_or(0, |attr| attr.mtime.0),
+                "{}",
+                paths[i]
+            );
         }
     }
 }
@@ -225,7 +240,7 @@ fn stale_answer(volume: &Volume, exchanges: u64) -> Option<String> {
                         if begun.load(Ordering::SeqCst) != before {
                             continue;
                         }
-                        for (i, found) in answers.ino().iter().enumerate() {
+                        for (i, found) in answers.ino().expect("a column").iter().enumerate() {
                             let expected = files[(i + before as usize) % 2];
                             if *found != expected.0 {
                                 return Some(format!(

@@ -29,15 +29,32 @@ fn every_column_gets_its_value_and_zeros_without_an_inode() {
     rows.found(65, Ino(9), FileKind::File, Some(&ATTR));
     rows.found(3, Ino(9), FileKind::File, Some(&ATTR));
     rows.failed(3, Code::NotFound);
-    assert_eq!(columns.exists(), [0b10, 0b10]);
-    assert_eq!((columns.code()[1], columns.code()[3]), (0, Code::NotFound.number()));
+    assert_eq!(columns.exists().expect("a column"), [0b10, 0b10]);
+    assert_eq!(
+        (columns.code().expect("a column")[1], columns.code().expect("a column")[3]),
+        (0, Code::NotFound.number())
+    );
     let numbers = |row: usize| {
-        let (links, uid, gid) = (columns.links()[row], columns.uid()[row], columns.gid()[row]);
-        let small = [links, uid, gid, columns.generation()[row]].map(i64::from);
-        let times = [columns.mtime()[row], columns.ctime()[row], columns.atime()[row], columns.btime()[row]];
-        let large = [columns.ino()[row], columns.size()[row], columns.blocks()[row], columns.rdev()[row]]
-            .map(|n| n as i64);
-        (columns.mode()[row], columns.kind()[row], small, times, large)
+        let (links, uid, gid) = (
+            columns.links().expect("a column")[row],
+            columns.uid().expect("a column")[row],
+            columns.gid().expect("a column")[row],
+        );
+        let small = [links, uid, gid, columns.generation().expect("a column")[row]].map(i64::from);
+        let times = [
+            columns.mtime().expect("a column")[row],
+            columns.ctime().expect("a column")[row],
+            columns.atime().expect("a column")[row],
+            columns.btime().expect("a column")[row],
+        ];
+        let large = [
+            columns.ino().expect("a column")[row],
+            columns.size().expect("a column")[row],
+            columns.blocks().expect("a column")[row],
+            columns.rdev().expect("a column")[row],
+        ]
+        .map(|n| n as i64);
+        (columns.mode().expect("a column")[row], columns.kind().expect("a column")[row], small, times, large)
     };
     let kind = FileKind::File as u8;
     assert_eq!(numbers(1), (ATTR.mode(), kind, [2, 3, 4, 12], [8, 9, 10, 11], [9, 5, 6, 7]));
@@ -116,7 +133,7 @@ fn a_block_of_bits_fills_the_column_of_bits_and_leaves_open_what_it_does_not_kno
         assert!(rows.wants().is_existence());
         (0..200).for_each(|row| rows.found(row, Ino(9), FileKind::File, None));
         rows.answered(first, &block);
-        let is_set = |row: usize| columns.exists()[row / 64] >> (row % 64) & 1 == 1;
+        let is_set = |row: usize| columns.exists().expect("a column")[row / 64] >> (row % 64) & 1 == 1;
         for row in 0..200 {
             let is_in = (first..first + len).contains(&row);
             assert_eq!(is_set(row), !is_in || (found & !open) >> (row - first) & 1 == 1, "row {row}");
@@ -132,10 +149,16 @@ fn a_block_of_bits_fills_the_column_of_bits_and_leaves_open_what_it_does_not_kno
 }
 
 #[test]
-fn columns_that_are_not_wanted_are_empty_and_those_too_short_refused() {
+fn columns_that_are_not_wanted_are_not_there_and_those_too_short_refused() {
     let mut columns = Columns::of(&[Column::Exists, Column::Size]);
     columns.rows(65).found(64, Ino(9), FileKind::File, Some(&ATTR));
-    assert_eq!((columns.exists().len(), columns.size().len(), columns.ino().len()), (2, 65, 0));
+    assert_eq!(
+        (columns.exists().expect("a column").len(), columns.size().expect("a column").len(), columns.ino()),
+        (2, 65, None)
+    );
+    let row = columns.row(64).expect("a row");
+    assert_eq!((row.exists, row.size, row.ino, row.code), (Some(true), Some(ATTR.size), None, None));
+    assert_eq!((columns.len(), columns.iter().count(), columns.row(65)), (65, 65, None));
     assert!(Columns::of(&[]).rows(1).wants().is_empty());
     let mut size = [0; 3];
     let rows = ColumnsMut { size: Some(&mut size), ..ColumnsMut::default() };

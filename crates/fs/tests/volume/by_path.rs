@@ -237,7 +237,7 @@ fn a_transaction_is_all_of_its_changes_or_none() {
             let mut transaction = volume.transaction();
             calls.iter().for_each(|call| call.add_to(&mut transaction, &contents));
             let together = transaction.commit();
-            // What a change sees is what it would see without the others' transaction.
+            // A change sees the same as without a transaction.
             let failed = calls.iter().position(|call| call.on_volume(singly).is_err());
             match failed {
                 None => {

@@ -73,7 +73,6 @@ impl<'m, M: Memory> Inode<'m, M> {
 
     fn attribute(&self, column: Column) -> u64 {
         match column {
-            Column::Exists | Column::Code | Column::Ino | Column::Kind => 0,
             Column::Mode => self.mode.into(),
             Column::Links => self.word(f::LINKS),
             Column::Uid => self.word(f::UID),
@@ -86,6 +85,8 @@ impl<'m, M: Memory> Inode<'m, M> {
             Column::Atime => self.quad(f::ATIME),
             Column::Btime => self.quad(f::BTIME),
             Column::Generation => self.word(f::GENERATION),
+            // Existence, code, inode and type are no attributes.
+            _ => 0,
         }
     }
 }

@@ -19,6 +19,12 @@ pub(super) fn code_of(number: u8) -> Code {
     Code::from_number(number).unwrap_or(Code::InvariantViolated)
 }
 
+/// The value of a path in a column that was asked for.
+#[inline(always)]
+fn at<T: Copy + Default>(column: Option<&[T]>, row: usize) -> T {
+    column.and_then(|column| column.get(row)).copied().unwrap_or_default()
+}
+
 impl LineFormat {
     /// The columns that the lines need.
     pub(super) fn columns(self) -> &'static [Column] {
@@ -43,8 +49,9 @@ impl LineFormat {
         // One look at all of the text, in place of one at each path.
         let is_plain = escape::is_plain_but(paths.text(), delimiter);
         for (row, path) in paths.iter().enumerate() {
-            let code = answers.code()[row];
-            let kind = FileKind::from_number(answers.kind()[row]).filter(|_| code == Code::Success.number());
+            let code = at(answers.code(), row);
+            let kind =
+                FileKind::from_number(at(answers.kind(), row)).filter(|_| code == Code::Success.number());
             if self.json {
                 self.push_json(out, path, answers, row, kind);
                 continue;
@@ -63,24 +70,24 @@ impl LineFormat {
     #[inline]
     fn columns_of(self, answers: &Columns, row: usize, kind: Option<FileKind>) -> Head {
         let mut head = Head::new();
-        head.number(u64::from(answers.code()[row]));
+        head.number(u64::from(at(answers.code(), row)));
         head.tab();
         match kind {
             Some(kind) => {
-                head.number(answers.ino()[row]);
+                head.number(at(answers.ino(), row));
                 head.tab();
                 head.put(kind.word().as_bytes());
                 head.tab();
-                head.number(answers.size()[row]);
+                head.number(at(answers.size(), row));
                 if self.stat {
                     head.tab();
-                    head.perm(answers.mode()[row]);
+                    head.perm(at(answers.mode(), row));
                     for column in [answers.links(), answers.uid(), answers.gid()] {
                         head.tab();
-                        head.number(u64::from(column[row]));
+                        head.number(u64::from(at(column, row)));
                     }
                     head.tab();
-                    head.time(Time(answers.mtime()[row]));
+                    head.time(Time(at(answers.mtime(), row)));
                 }
             }
             None => head.put(if self.stat { b"-\t-\t-\t-\t-\t-\t-\t-" } else { b"-\t-\t-" }),
@@ -97,11 +104,11 @@ impl LineFormat {
         row: usize,
         kind: Option<FileKind>,
     ) {
-        let code = code_of(answers.code()[row]);
+        let code = code_of(at(answers.code(), row));
         let _ = write!(out, "{{\"code\":{}", code.number());
         match kind {
             Some(kind) => {
-                let _ = write!(out, ",\"inode\":{},\"type\":\"{}\"", answers.ino()[row], kind.word());
+                let _ = write!(out, ",\"inode\":{},\"type\":\"{}\"", at(answers.ino(), row), kind.word());
                 self.push_json_attributes(out, answers, row);
             }
             None => {
@@ -127,10 +134,12 @@ impl LineFormat {
     }
 
     fn push_json_attributes(self, out: &mut Vec<u8>, answers: &Columns, row: usize) {
-        let _ = write!(out, ",\"size\":{}", answers.size()[row]);
+        let _ = write!(out, ",\"size\":{}", at(answers.size(), row));
         if self.stat {
-            let (perm, time) = (answers.mode()[row] & 0o7777, time::decimal(Time(answers.mtime()[row])));
-            let (links, uid, gid) = (answers.links()[row], answers.uid()[row], answers.gid()[row]);
+            let (perm, time) =
+                (at(answers.mode(), row) & 0o7777, time::decimal(Time(at(answers.mtime(), row))));
+            let (links, uid, gid) =
+                (at(answers.links(), row), at(answers.uid(), row), at(answers.gid(), row));
             let _ = write!(
                 out,
                 ",\"mode\":\"{perm:04o}\",\"links\":{links},\"uid\":{uid},\"gid\":{gid},\"mtime\":\"{time}\""

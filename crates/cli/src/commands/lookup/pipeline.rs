@@ -135,7 +135,7 @@ impl Pipeline<'_, '_, '_> {
             let resolved = self.resolver.resolve(&self.options, part, answers);
             totals.resolving += start.elapsed();
             resolved.map_err(|error| Failure::volume("lookup", &error))?;
-            totals.add_all(answers.code());
+            totals.add_all(answers.code().unwrap_or_default());
             self.format.push_all(lines, part, delimiter, answers);
         }
         Ok(totals)
