@@ -72,11 +72,11 @@ test: setup lint ## set-up, lints, every test, documentation
 	@echo "==> test: the Python package"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) test
 	@echo "==> test: the schedule explorer itself"
-	@$(CARGO) test -p lanefs-sync --features shuttle --locked
+	@$(CARGO) test -p lanefs-sync --features _shuttle --locked
 	@echo "==> test: the store and the epoch reader under a schedule explorer"
-	@$(CARGO) test -p lanefs-store -p lanefs --features shuttle --lib --locked schedules
+	@$(CARGO) test -p lanefs-store -p lanefs --features _shuttle --lib --locked schedules
 	@echo "==> test: the heap under a schedule explorer"
-	@$(CARGO) test -p lanefs-alloc --features shuttle --lib --locked schedules
+	@$(CARGO) test -p lanefs-alloc --features _shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --lib --no-deps --locked
 	@echo "==> test: packages, each built alone"

@@ -129,7 +129,7 @@ impl Heap {
     ///
     /// # Safety
     /// It was [created](Self::create), no thread has it, and no object of it is in use.
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     pub(crate) unsafe fn destroy(heap: *mut Heap) {
         let Some(memory) = NonNull::new(heap) else { return };
         // SAFETY: the caller's promise.

@@ -43,7 +43,7 @@ pub mod policy;
 mod pool;
 mod registry;
 mod ring;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
 mod settings;
 mod slab;

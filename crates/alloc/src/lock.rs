@@ -40,7 +40,7 @@ impl<T> Lock<T> {
         let mut spins = 0;
         while self.is_locked.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spins += 1;
-            if spins < SPINS && cfg!(not(feature = "shuttle")) {
+            if spins < SPINS && cfg!(not(feature = "_shuttle")) {
                 std::hint::spin_loop();
             } else {
                 yield_now();
@@ -52,7 +52,7 @@ impl<T> Lock<T> {
     ///
     /// # Safety
     /// The caller has acquired the lock, and does not release it while the reference is used.
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     pub(crate) unsafe fn peek(&self) -> &T {
         // SAFETY: the caller's promise.
         unsafe { &*self.value.get() }
@@ -73,9 +73,9 @@ impl<T> Lock<T> {
 }
 
 fn yield_now() {
-    #[cfg(feature = "shuttle")]
+    #[cfg(feature = "_shuttle")]
     lanefs_sync::yield_now();
-    #[cfg(not(feature = "shuttle"))]
+    #[cfg(not(feature = "_shuttle"))]
     // SAFETY: no arguments, no memory.
     unsafe {
         libc::sched_yield();

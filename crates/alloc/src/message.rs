@@ -9,9 +9,9 @@ const LINE_BYTES: usize = 256;
 #[cold]
 pub(crate) fn fail(what: &str, address: usize) -> ! {
     // A panic is one of the ways in which the schedule explorer finds a planted bug.
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     panic!("{what} at {address:#x}");
-    #[cfg(not(all(test, feature = "shuttle")))]
+    #[cfg(not(all(test, feature = "_shuttle")))]
     print_and_abort(what, address)
 }
 
@@ -30,9 +30,9 @@ pub(crate) use debug_assert_state;
 /// Ends the program: the heap's own state is not as it must be.
 #[cold]
 pub(crate) fn broken(what: &str) -> ! {
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     panic!("{what}");
-    #[cfg(not(all(test, feature = "shuttle")))]
+    #[cfg(not(all(test, feature = "_shuttle")))]
     {
         let mut line = Line::new();
         line.add(what.as_bytes());
@@ -42,7 +42,7 @@ pub(crate) fn broken(what: &str) -> ! {
     }
 }
 
-#[cfg(not(all(test, feature = "shuttle")))]
+#[cfg(not(all(test, feature = "_shuttle")))]
 #[cold]
 fn print_and_abort(what: &str, address: usize) -> ! {
     let mut line = Line::new();

@@ -112,7 +112,7 @@ impl Ring {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
 

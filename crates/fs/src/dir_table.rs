@@ -26,9 +26,9 @@
 //! after it has refused several times as much.
 
 mod planted;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests;
 mod zeroed;
 
@@ -73,8 +73,8 @@ const HEADER: usize = 3;
 /// Longest path that is kept, in bytes.
 const MAX_PATH: usize = 1024;
 
-#[cfg_attr(not(feature = "shuttle"), derive(zerocopy::FromZeros))]
-#[cfg_attr(feature = "shuttle", derive(Default))]
+#[cfg_attr(not(feature = "_shuttle"), derive(zerocopy::FromZeros))]
+#[cfg_attr(feature = "_shuttle", derive(Default))]
 #[repr(C)]
 struct Slot {
     /// Epoch of the slot; 0 while it is empty.
@@ -83,8 +83,8 @@ struct Slot {
     key: AtomicU64,
 }
 
-#[cfg_attr(not(feature = "shuttle"), derive(zerocopy::FromZeros))]
-#[cfg_attr(feature = "shuttle", derive(Default))]
+#[cfg_attr(not(feature = "_shuttle"), derive(zerocopy::FromZeros))]
+#[cfg_attr(feature = "_shuttle", derive(Default))]
 #[repr(C, align(64))]
 struct Bucket([Slot; SLOTS]);
 

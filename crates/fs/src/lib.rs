@@ -38,12 +38,13 @@
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
 //! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `read_dir`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `testing`: `unchecked` |
+//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `_testing`: `unchecked` |
 //!
 //! # Features
 //!
-//! `testing` adds calls that only tests and measurements need: reads without concurrency control, and
-//! emptying the cache.
+//! There are none for programs. A feature whose name begins with an underscore is for the tests and
+//! measurements of LaneFS, and no part of its interface: with `_shuttle` a volume works under a schedule
+//! explorer only, and calls of `_testing` read without concurrency control or empty the cache.
 //!
 //! # Invariants
 //!
@@ -120,7 +121,7 @@ mod threads;
 mod transaction;
 mod tree;
 mod types;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 mod unchecked;
 mod used;
 mod visited;
@@ -161,7 +162,7 @@ pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use snapshot::VolumeSnapshot;
 pub use tree::MkdirAll;
 pub use types::*;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 pub use unchecked::Unchecked;
 pub use used::UsedBlocks;
 pub use volume::Volume;

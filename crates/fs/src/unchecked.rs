@@ -1,4 +1,4 @@
-//! Calls that only tests and measurements need (feature `testing`).
+//! Calls that only tests and measurements need (feature `_testing`).
 
 use crate::attempt::Core;
 use crate::error::Outcome;

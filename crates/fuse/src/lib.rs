@@ -42,7 +42,7 @@ mod encode;
 mod errno;
 mod error;
 pub mod find;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handle;

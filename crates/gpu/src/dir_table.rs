@@ -33,7 +33,7 @@ pub(crate) struct DirectoryTable {
     moves: u64,
     epoch: u32,
     /// A planted bug: moves after the first refresh end no epoch.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "_testing"))]
     is_deaf: bool,
 }
 
@@ -77,7 +77,7 @@ impl DirectoryTable {
             memory,
             moves: 0,
             epoch: 0,
-            #[cfg(any(test, feature = "testing"))]
+            #[cfg(any(test, feature = "_testing"))]
             is_deaf: false,
         })
     }
@@ -97,7 +97,7 @@ impl DirectoryTable {
         if self.moves == moves {
             return Ok(());
         }
-        #[cfg(any(test, feature = "testing"))]
+        #[cfg(any(test, feature = "_testing"))]
         if self.is_deaf && self.epoch != 0 {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl DirectoryTable {
     }
 
     /// Plants a bug: moves end no epoch any more.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "_testing"))]
     pub(crate) fn ignore_moves(&mut self) {
         self.is_deaf = true;
     }

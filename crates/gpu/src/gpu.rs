@@ -40,7 +40,7 @@ impl Gpu {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "_testing"))]
     pub fn open_with(options: &GpuOptions<'_>) -> Result<Gpu> {
         Self::with_options(options)
     }

@@ -10,13 +10,14 @@
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`DeviceFiles`] are files whose contents are in the device's memory ([`Mirrored::read_files`]).
 //! * [`Auto`] gives each batch to the faster of both engines.
-//! * The feature `testing` adds the twins (the kernels in Rust) and the interface for tests.
+//! * The feature `_testing` adds the twins (the kernels in Rust) and the interface for tests. It is no part
+//!   of the interface for programs.
 //!
 //! `docs/gpu.md` describes how they work together.
 
 // The twins that no probe calls, and the generator of GLSL, are for tests; they are compiled in any case,
 // so that they exist.
-#![cfg_attr(not(feature = "testing"), allow(dead_code, unreachable_pub))]
+#![cfg_attr(not(feature = "_testing"), allow(dead_code, unreachable_pub))]
 
 #[macro_use]
 mod kernel_list;
@@ -62,13 +63,13 @@ mod scan;
 mod structures;
 mod tables;
 mod tasks;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 pub mod testing;
 mod text_device;
 mod text_hash;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 pub mod twin;
-#[cfg(not(feature = "testing"))]
+#[cfg(not(feature = "_testing"))]
 mod twin;
 mod vulkan;
 mod warm;
@@ -77,7 +78,7 @@ mod woven;
 pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
 pub use change::Changes;
-#[cfg(feature = "testing")]
+#[cfg(feature = "_testing")]
 pub use context::{GpuOptions, Probes};
 pub use device_files::{DeviceFiles, DeviceFilesOptions};
 pub use error::{Error, Result};

@@ -165,7 +165,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 
     /// Plants a bug: the directory-path table forgets nothing when directories move.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(any(test, feature = "_testing"))]
     pub fn ignore_moves(&self) {
         self.state().mirror.directories.ignore_moves();
     }

@@ -1,4 +1,4 @@
-//! The interface for tests and benchmarks (feature `testing`): the kernels' own results, the contents of
+//! The interface for tests and benchmarks (feature `_testing`): the kernels' own results, the contents of
 //! the device's memory, random batches of changes.
 
 use crate::column_layout::AnswerRow;

@@ -124,7 +124,7 @@ impl Arena {
     #[inline]
     pub(crate) fn copy_out(&self, at: u64, out: &mut [u8]) {
         let from = self.range(at, out.len());
-        #[cfg(feature = "planted-race")]
+        #[cfg(lanefs_planted = "race")]
         crate::undefined::read_plainly(from);
         // SAFETY: inside the mapping, whose size is whole words; atomic by words. `out` is borrowed
         // exclusively.
@@ -136,9 +136,9 @@ impl Arena {
     #[inline]
     pub(crate) fn copy_in(&self, at: u64, data: &[u8]) {
         let to = self.range(at, data.len());
-        #[cfg(feature = "planted-overrun")]
+        #[cfg(lanefs_planted = "overrun")]
         crate::undefined::read_past_the_end(data);
-        #[cfg(feature = "planted-alias")]
+        #[cfg(lanefs_planted = "alias")]
         crate::undefined::write_through_a_stale_reference(to, data);
         // SAFETY: inside the mapping, whose size is whole words; atomic by words. The caller owns the words,
         // or has locked their ownership records.

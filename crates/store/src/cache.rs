@@ -92,7 +92,7 @@ impl Cache {
     }
 
     /// Returns the blocks in the queues.
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     pub(crate) fn queued(&self) -> HashSet<u64> {
         let queues = self.queues.lock();
         queues.small.iter().chain(&queues.main).copied().collect()
@@ -158,7 +158,7 @@ impl Queues {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
 

@@ -20,7 +20,7 @@ const RELEASE_BLOCKS: u64 = 16;
 /// Returns the parts in which bytes are copied: one, or two in schedule tests, which switch threads in the
 /// middle, between words.
 fn parts(len: usize) -> impl Iterator<Item = Range<usize>> {
-    let middle = if cfg!(feature = "shuttle") { len / 2 / WORD * WORD } else { 0 };
+    let middle = if cfg!(feature = "_shuttle") { len / 2 / WORD * WORD } else { 0 };
     point();
     [0..middle, middle..len].into_iter().filter(|part| !part.is_empty()).inspect(|_| point())
 }

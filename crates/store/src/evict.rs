@@ -188,7 +188,7 @@ impl Store {
                 return Ok(());
             }
             // Others end their fetches soon. A commit, which lets changed blocks go, takes longer.
-            let is_soon = tries < SLOT_TRIES / 2 || cfg!(feature = "shuttle");
+            let is_soon = tries < SLOT_TRIES / 2 || cfg!(feature = "_shuttle");
             if is_soon { yield_now() } else { std::thread::sleep(Duration::from_millis(1)) }
         }
         Err(no_slot(at))

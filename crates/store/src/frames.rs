@@ -96,7 +96,7 @@ impl Frames {
     }
 
     /// Bytes of address space that are reserved for frames.
-    #[cfg(all(test, not(feature = "shuttle")))]
+    #[cfg(all(test, not(feature = "_shuttle")))]
     pub(crate) fn reserved(&self) -> usize {
         self.memory.capacity()
     }

@@ -50,7 +50,7 @@ mod fault;
 mod fetch;
 mod frames;
 mod gate;
-#[cfg(all(test, not(any(feature = "shuttle", miri))))]
+#[cfg(all(test, not(any(feature = "_shuttle", miri))))]
 mod interrupted;
 mod journal;
 mod marks;
@@ -60,25 +60,25 @@ mod pins;
 mod placement;
 mod places;
 mod planted;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod races;
 mod range;
 mod raw;
 mod readahead;
 mod reader;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
 mod scrub;
 mod seal;
 mod slots;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod sparse;
 mod state;
 mod stats;
 mod store;
 mod sum;
 mod tx;
-#[cfg(any(feature = "planted-race", feature = "planted-overrun", feature = "planted-alias"))]
+#[cfg(any(lanefs_planted = "race", lanefs_planted = "overrun", lanefs_planted = "alias"))]
 mod undefined;
 mod versions;
 mod view;

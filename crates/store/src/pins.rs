@@ -195,7 +195,7 @@ impl<O: Send + Sync + 'static> Pins<O> {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
     use crate::{Backing, BlockRange, MemoryDevice, Reader, Tx};

@@ -66,7 +66,7 @@ impl Places {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
 

@@ -1,16 +1,16 @@
-//! Undefined behaviour, compiled in by a feature each to see a sanitizer find it.
+//! Undefined behaviour, compiled in by a value of `lanefs_planted` each to see a sanitizer find it.
 
 use std::hint::black_box;
 
 /// Reads shared memory without an atomic access, while other threads may write it: a data race.
-#[cfg(feature = "planted-race")]
+#[cfg(lanefs_planted = "race")]
 pub(crate) fn read_plainly(shared: std::ptr::NonNull<u8>) {
     // SAFETY: none, that is the fault. The address is inside the arena.
     black_box(unsafe { shared.read() });
 }
 
 /// Reads the byte behind a caller's buffer: out of bounds.
-#[cfg(feature = "planted-overrun")]
+#[cfg(lanefs_planted = "overrun")]
 pub(crate) fn read_past_the_end(bytes: &[u8]) {
     // SAFETY: none, that is the fault.
     black_box(unsafe { bytes.as_ptr().add(bytes.len()).read() });
@@ -18,7 +18,7 @@ pub(crate) fn read_past_the_end(bytes: &[u8]) {
 
 /// Makes an exclusive reference to a frame, reads the frame through its pointer, and writes through the
 /// reference: a violation of the aliasing rules.
-#[cfg(feature = "planted-alias")]
+#[cfg(lanefs_planted = "alias")]
 pub(crate) fn write_through_a_stale_reference(shared: std::ptr::NonNull<u8>, bytes: &[u8]) {
     // SAFETY: none, that is the fault. The range is inside the arena.
     unsafe {

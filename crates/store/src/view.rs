@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Most bytes that are copied between two points of a schedule test.
-const COPIED_AT_ONCE: usize = if cfg!(feature = "shuttle") { 1024 } else { usize::MAX };
+const COPIED_AT_ONCE: usize = if cfg!(feature = "_shuttle") { 1024 } else { usize::MAX };
 
 /// A structure inside a resident block: a block, an inode, an entry.
 ///

@@ -1,6 +1,6 @@
 //! Synchronization primitives that a schedule explorer can take over, and bugs that tests plant.
 //!
-//! Without the feature `shuttle` the names below are those of `parking_lot` and of the standard library, and
+//! Without the feature `_shuttle` the names below are those of `parking_lot` and of the standard library, and
 //! [`point`] and [`is_planted`] vanish from the code. With it they belong to the schedule explorer, which
 //! then decides at each of them which thread continues. A crate uses them like this:
 //!
@@ -22,7 +22,7 @@
 //!         *count += 1;
 //!     }
 //! }
-//! # #[cfg(not(feature = "shuttle"))] {
+//! # #[cfg(not(feature = "_shuttle"))] {
 //! let counter = Mutex::new(0);
 //! increment(&counter);
 //! point();
@@ -34,37 +34,37 @@
 //! |---|---|
 //! | `native`, `explored` | the primitives of the machine, and those of the explorer with the same interface |
 //! | `planted` | the switch for planted bugs |
-//! | `explorer` | runs a test under many schedules (feature `shuttle`) |
+//! | `explorer` | runs a test under many schedules (feature `_shuttle`) |
 //!
 //! This crate must never know what is locked, or why.
 
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 mod explored;
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 mod explorer;
-#[cfg(not(feature = "shuttle"))]
+#[cfg(not(feature = "_shuttle"))]
 mod native;
 mod planted;
 
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 use explored as primitives;
-#[cfg(not(feature = "shuttle"))]
+#[cfg(not(feature = "_shuttle"))]
 use native as primitives;
 
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 pub use explorer::Explorer;
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 pub use planted::with_planted;
 pub use planted::{Planted, is_planted};
 pub use primitives::{
     Condvar, Mutex, MutexGuard, atomic, is_past, point, thread_local, thread_number, yield_now,
 };
 
-/// Returns `native`, or `explored` with the feature `shuttle`: a size that schedule tests make small, so that
-/// they often reach its limit.
+/// Returns `native`, or `explored` with the feature `_shuttle`: a size that schedule tests make small, so
+/// that they often reach its limit.
 #[must_use]
 pub const fn size(native: usize, explored: usize) -> usize {
-    if cfg!(feature = "shuttle") { explored } else { native }
+    if cfg!(feature = "_shuttle") { explored } else { native }
 }

@@ -6,17 +6,17 @@
 /// A crate's own list of bugs that its schedule tests plant: an enumeration.
 pub trait Planted: Copy + PartialEq + std::any::Any {}
 
-/// Returns true where a test planted this bug; always false without the feature `shuttle`.
-#[cfg(not(feature = "shuttle"))]
+/// Returns true where a test planted this bug; always false without the feature `_shuttle`.
+#[cfg(not(feature = "_shuttle"))]
 #[inline(always)]
 pub fn is_planted(_: impl Planted) -> bool {
     false
 }
 
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 pub use explored::{is_planted, with_planted};
 
-#[cfg(feature = "shuttle")]
+#[cfg(feature = "_shuttle")]
 mod explored {
     use super::Planted;
     use std::any::Any;
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(planted(), (false, false, false));
     }
 
-    #[cfg(feature = "shuttle")]
+    #[cfg(feature = "_shuttle")]
     #[test]
     fn a_bug_of_one_crate_is_planted_in_this_crate_only_and_for_one_call() {
         assert_eq!(with_planted(OneCrate::Second, planted), (false, true, false));

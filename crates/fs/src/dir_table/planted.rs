@@ -4,7 +4,7 @@ use lanefs_sync::Planted;
 
 /// A bug of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(all(test, feature = "shuttle")), allow(dead_code))]
+#[cfg_attr(not(all(test, feature = "_shuttle")), allow(dead_code))]
 pub(super) enum PlantedBug {
     /// An attempt is accepted although its epoch has ended.
     UncheckedEpoch,

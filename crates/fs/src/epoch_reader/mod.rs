@@ -21,7 +21,7 @@ mod options;
 mod order;
 mod planted;
 mod read;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use lanefs_sync::Planted;
 
 /// A bug of the hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(all(test, feature = "shuttle")), allow(dead_code))]
+#[cfg_attr(not(all(test, feature = "_shuttle")), allow(dead_code))]
 pub(super) enum PlantedBug {
     /// A batch that was read wakes nobody.
     ForgetsCaller,

@@ -19,9 +19,9 @@
 mod answers;
 mod planted;
 mod running;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests;
 
 pub use answers::Lookup;

@@ -34,7 +34,7 @@ impl Located {
     }
 
     /// A file of this length, for tests of schedules.
-    #[cfg(all(test, feature = "shuttle"))]
+    #[cfg(all(test, feature = "_shuttle"))]
     pub(crate) fn of_len(len: u64) -> Self {
         Located::new(Ino(0), 0, len)
     }

@@ -325,7 +325,7 @@ impl Device for Preserving {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::super::MemoryDevice;
     use super::*;
