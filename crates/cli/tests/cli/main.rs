@@ -29,5 +29,6 @@ mod security;
 #[path = "../../../stores/tests/support/mod.rs"]
 mod server;
 mod shell;
+mod synopsis;
 mod terminal;
 mod volumes;
