@@ -1,12 +1,15 @@
 //! `lanefs cp`: into the volume, out of it and within it.
 
 mod copier;
+mod host_file;
 mod host_target;
 mod location;
 mod meta;
 mod reader;
 mod sink;
 mod source;
+#[cfg(test)]
+mod swaps;
 mod writer;
 
 use crate::command::{Command, HostCommand};

@@ -4,6 +4,7 @@ mod access_lists;
 mod bounds;
 mod checksums;
 mod common;
+mod copies;
 mod du;
 mod files;
 mod follow;

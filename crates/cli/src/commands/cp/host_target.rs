@@ -4,6 +4,7 @@
 //! before. So each name below it is opened or made in an open directory without following links, and
 //! attributes are set on what was opened.
 
+use super::host_file::HostFile;
 use super::meta::FileMeta;
 use crate::bytes;
 use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
@@ -14,15 +15,16 @@ use lanefs_transfer::by_descriptor::{
     set_owner_of, set_times,
 };
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Flags with which a directory is opened that the user named.
 const NAMED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Flags with which a file is opened that the copy fills. A pipe without a reader does not block the copy.
+const WRITE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The target of a copy on the host.
 pub(super) struct HostTarget {
@@ -173,26 +175,60 @@ impl HostName {
         made.map(drop).map_err(|errno| Failure::host(&self.path, &errno.into()))
     }
 
-    /// Opens a regular file for writing; true where it was made. A new one is private until it gets its
-    /// attributes, if they are kept.
+    /// Makes a regular file, or opens the one that has the name. A new one is private until it gets its
+    /// attributes, if they are kept. Only where the user gave this very name may it be a pipe or device.
     ///
     /// # Errors
     /// Names the path.
-    pub(super) fn file(&self, meta: &FileMeta, preserve: bool) -> Result<(File, bool), Failure> {
+    pub(super) fn file(&self, meta: &FileMeta, preserve: bool) -> Result<HostFile, Failure> {
         let perm = if preserve { 0o600 } else { meta.perm & 0o777 | 0o200 };
-        // A pipe without a reader must not block the copy.
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let new = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let made = openat(&*self.dir, &self.name[..], new, Mode::from_raw_mode(perm.into()));
-        let opened = match made {
-            Ok(file) => Ok((file.into(), true)),
-            Err(Errno::EXIST) => {
-                let old = if self.follow { flags } else { flags | OFlags::NOFOLLOW };
-                openat(&*self.dir, &self.name[..], old, Mode::empty()).map(|file| (file.into(), false))
+        let new = WRITE | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        match openat(&*self.dir, &self.name[..], new, Mode::from_raw_mode(perm.into())) {
+            Ok(file) => Ok(HostFile::made(file)),
+            Err(Errno::EXIST) => self.old_file(),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    /// Opens the file that has the name.
+    fn old_file(&self) -> Result<HostFile, Failure> {
+        let failed = |errno| self.failed(errno);
+        if !self.follow {
+            // The opening of some devices has effects of its own.
+            let stat = statat(&*self.dir, &self.name[..], AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+            self.check_regular(&stat)?;
+        }
+        let flags = if self.follow { WRITE } else { WRITE | OFlags::NOFOLLOW };
+        let file = openat(&*self.dir, &self.name[..], flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::NXIO if self.follow => {
+                let what = "is a socket, or a pipe that nobody reads";
+                Failure::partial(bytes::of_path(&self.path), what, "start its reader first")
             }
-            Err(errno) => Err(errno),
+            errno => failed(errno),
+        })?;
+        let stat = fstat(&file).map_err(failed)?;
+        if !self.follow {
+            self.check_regular(&stat)?;
+        }
+        Ok(HostFile::found(file, &stat))
+    }
+
+    /// Refuses to write to a pipe or device that somebody else may have put under the name.
+    fn check_regular(&self, stat: &Stat) -> Outcome {
+        let word = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(()),
+            FileType::Directory => return Err(self.failed(Errno::ISDIR)),
+            FileType::Symlink => return Err(self.failed(Errno::LOOP)),
+            FileType::Fifo => "pipe",
+            FileType::Socket => "socket",
+            _ => "device",
         };
-        opened.map_err(|errno| Failure::host(&self.path, &errno.into()))
+        let what = format!("exists and is a {word}");
+        Err(Failure::partial(bytes::of_path(&self.path), &what, REMOVE_OR_RENAME))
+    }
+
+    fn failed(&self, errno: Errno) -> Failure {
+        Failure::host(&self.path, &errno.into())
     }
 
     /// Removes a file that the copy made and could not fill.
@@ -200,24 +236,4 @@ impl HostName {
         // The user needs the first failure, not one of this call.
         let _ = unlinkat(&*self.dir, &self.name[..], AtFlags::empty());
     }
-}
-
-/// Sets the attributes of a regular file that is complete. One that was there gets no set-id bits: somebody
-/// else may still have it open.
-///
-/// # Errors
-/// The host's.
-pub(super) fn finish_file(file: &File, made: bool, meta: &FileMeta, preserve: bool) -> Result<(), Errno> {
-    if preserve {
-        let mut attributes = meta.attributes();
-        let owned = set_owner(file, &attributes)?;
-        if !made {
-            attributes.perm &= 0o1777;
-        }
-        return set_mode_and_times(file, &attributes, owned);
-    }
-    // The file was made with more permissions than the source has, so that it could be filled.
-    let bits = fstat(file)?.st_mode & 0o7777;
-    let extra = 0o700 & !u32::from(meta.perm);
-    if made && bits & extra != 0 { fchmod(file, Mode::from_raw_mode(bits & !extra)) } else { Ok(()) }
 }

@@ -86,7 +86,7 @@ impl Sink<'_> {
         made.map(drop).map_err(|e| Failure::volume(path, &e))
     }
 
-    /// Opens a regular file for writing; creates it if it is missing.
+    /// Opens a file for writing; creates a regular one if it is missing.
     ///
     /// # Errors
     /// Names the location.
@@ -103,12 +103,12 @@ impl Sink<'_> {
             }
             Sink::Host(name) => name,
         };
-        let (file, created) = name.file(meta, preserve)?;
-        if !created && context.image.is(&file) {
+        let file = name.file(meta, preserve)?;
+        if !file.is_made() && context.image.is(file.file()) {
             let what = "is the image of this volume";
             return Err(Failure::partial(crate::bytes::of_path(name.path()), what, "choose another target"));
         }
-        Ok(Writer::Host { file, name, created })
+        Ok(Writer::Host { file, name })
     }
 
     /// Sets the attributes inside the volume that must follow the content: owner, permissions and times.

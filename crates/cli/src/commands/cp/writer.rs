@@ -1,16 +1,15 @@
 //! Writing of copies.
 
-use super::host_target::{HostName, finish_file};
+use super::host_file::HostFile;
+use super::host_target::HostName;
 use super::meta::FileMeta;
 use super::reader::Reader;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output_file::OutputFile;
 use lanefs::{FileSystem, SetAttr};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
-/// A regular file to write.
+/// A file to write.
 pub(super) enum Writer<'s> {
     /// Inside the volume.
     Inside {
@@ -22,11 +21,9 @@ pub(super) enum Writer<'s> {
     /// On the host.
     Host {
         /// The open file.
-        file: File,
+        file: HostFile,
         /// Its name.
         name: &'s HostName,
-        /// True if the copy created it.
-        created: bool,
     },
 }
 
@@ -38,10 +35,7 @@ impl Writer<'_> {
     pub(super) fn clear(&mut self, context: &Context<'_, impl FileSystem>) -> Outcome {
         match self {
             Writer::Inside { file, path } => file.truncate(context, path, 0),
-            Writer::Host { created: true, .. } => Ok(()),
-            Writer::Host { file, name, .. } => {
-                file.set_len(0).map_err(|error| Failure::host(name.path(), &error))
-            }
+            Writer::Host { file, name } => file.clear(name.path()),
         }
     }
 
@@ -60,9 +54,7 @@ impl Writer<'_> {
                 let written = context.volume.write(file.attr.ino, offset, data);
                 written.map(drop).map_err(|e| Failure::volume(path, &e))
             }
-            Writer::Host { file, name, .. } => {
-                file.write_all_at(data, offset).map_err(|error| Failure::host(name.path(), &error))
-            }
+            Writer::Host { file, name } => file.write(name.path(), offset, data),
         }
     }
 
@@ -80,14 +72,7 @@ impl Writer<'_> {
                 let done = context.volume.setattr(file.attr.ino, set);
                 done.map(drop).map_err(|e| Failure::volume(path, &e))
             }
-            Writer::Host { file, name, .. } => {
-                let meta = file.metadata().map_err(|error| Failure::host(name.path(), &error))?;
-                // Devices and pipes have no size to set.
-                if !meta.is_file() || meta.len() == size {
-                    return Ok(());
-                }
-                file.set_len(size).map_err(|error| Failure::host(name.path(), &error))
-            }
+            Writer::Host { file, name } => file.finish(name.path(), size),
         }
     }
 
@@ -96,8 +81,8 @@ impl Writer<'_> {
     /// # Errors
     /// Names the file.
     pub(super) fn finish_host(&self, meta: &FileMeta, preserve: bool) -> Outcome {
-        let Writer::Host { file, name, created } = self else { return Ok(()) };
-        let done = finish_file(file, *created, meta, preserve);
+        let Writer::Host { file, name } = self else { return Ok(()) };
+        let done = file.set_attributes(meta, preserve);
         done.map_err(|errno| Failure::host(name.path(), &errno.into()))
     }
 
@@ -105,7 +90,7 @@ impl Writer<'_> {
     pub(super) fn abandon(&self, context: &Context<'_, impl FileSystem>) {
         match self {
             Writer::Inside { file, .. } => file.abandon(context),
-            Writer::Host { name, created: true, .. } => name.remove(),
+            Writer::Host { file, name } if file.is_made() => name.remove(),
             Writer::Host { .. } => {}
         }
     }
