@@ -82,6 +82,7 @@ pub trait FileSystem: Sync {
     /// As [`Volume::write`].
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize>;
 
+    fn replace(&self, ino: Ino, content: &[u8]) -> Result<bool>;
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64>;
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
@@ -182,6 +183,10 @@ impl FileSystem for Volume {
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         self.write(OWNER, ino, offset, data)
+    }
+
+    fn replace(&self, ino: Ino, content: &[u8]) -> Result<bool> {
+        self.replace(ino, content)
     }
 
     fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {

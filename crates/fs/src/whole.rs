@@ -161,6 +161,33 @@ impl Volume {
             .map_err(|error| error.at(show(path.as_path())))
     }
 
+    /// Replaces the content of a regular file in one step, as [`write_file`](Self::write_file), in its inode.
+    /// Returns false where that is more than one transaction can change, and leaves the old content.
+    ///
+    /// # Errors
+    /// [`Code::NoSpace`], where the old and the new content do not fit beside each other;
+    /// [`Code::IsDirectory`]; [`Code::StaleInode`]. The old content is there then.
+    pub fn replace(&self, ino: Ino, content: &[u8]) -> Result<bool> {
+        for _ in 0..2 {
+            let mut is_too_large = false;
+            let done = self.change_data(|edit, plan| {
+                let node = regular(edit.core, ino)?;
+                data::truncate(edit, node, 0, plan)?;
+                data::write(edit, node, 0, content, plan)?;
+                is_too_large = edit.store().room_for_changes() == 0;
+                if is_too_large { Err(Code::NotResident.into()) } else { Ok(()) }
+            });
+            if !is_too_large {
+                done?;
+                self.notify(&[Changed::Inode(ino)]);
+                return Ok(true);
+            }
+            // Changes of other writers count, too, until they are committed.
+            self.shared.commit()?;
+        }
+        Ok(false)
+    }
+
     /// Makes a file with this content, or replaces the content of an existing file, as
     /// [`write_file`](Self::write_file).
     pub(crate) fn put_whole(
@@ -334,6 +361,23 @@ mod tests {
             for i in 0..20 {
                 volume.write_file("/old", vec![i; 2 << 20]).expect("write");
             }
+            is_sound(&volume);
+        }
+    }
+
+    #[test]
+    fn a_content_is_replaced_in_its_inode_or_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for volume in volumes(&dir, 8 << 20) {
+            let ino = volume.write_file("/a", vec![1; 2 << 20]).expect("write").ino;
+            for size in SIZES {
+                assert!(volume.replace(ino, &vec![2; size]).expect("replaced"));
+                assert_eq!(volume.read_file("/a").expect("read"), vec![2; size]);
+            }
+            let refused = |ino, size| volume.replace(ino, &vec![3; size]).expect_err("refused").code();
+            assert_eq!(refused(ino, 16 << 20), Code::NoSpace);
+            assert_eq!(refused(volume.root(), 1), Code::IsDirectory);
+            assert_eq!(volume.read_file("/a").expect("read"), vec![2; SIZES[SIZES.len() - 1]]);
             is_sound(&volume);
         }
     }

@@ -43,6 +43,7 @@ macro_rules! calls {
             14 getxattr(ino: Ino, name: &[u8]) -> Vec<u8>;
             15 setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> ();
             16 listxattr(ino: Ino) -> Vec<Vec<u8>>;
+            17 replace(ino: Ino, content: &[u8]) -> bool;
         }
     };
 }
@@ -150,7 +151,7 @@ mod tests {
             let number = if round % 4 == 0 {
                 next() as u8
             } else {
-                [1, 2, 3, 4, 6, 9, 12, 13, 14, 16, READ, WRITE, READDIR, APPLY][next() % 14]
+                [1, 2, 3, 4, 6, 9, 12, 13, 14, 16, 17, READ, WRITE, READDIR, APPLY][next() % 15]
             };
             let mut call = vec![number];
             for _ in 0..next() % 6 {

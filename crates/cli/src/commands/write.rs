@@ -2,12 +2,11 @@
 
 use crate::bytes;
 use crate::command::Command;
-use crate::context::{Context, OWNER};
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use crate::output_file::OutputFile;
 use clap::Args;
-use lanefs::Ino;
 use std::ffi::OsString;
 use std::io::Read;
 
@@ -18,7 +17,8 @@ const NEW_FILE_PERM: u16 = 0o644;
 
 /// Write standard input to a file
 ///
-/// Creates the file, or replaces its content. If that fails, a file that the command created is removed.
+/// Creates the file, or replaces its content when all of the new one is there: after a failure the old
+/// content stays, and a file that the command created is removed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   date | lanefs write v.lane /stamp
@@ -41,10 +41,11 @@ impl Command for Write {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let path = bytes::of(&self.path);
         let file = OutputFile::open(context, path, NEW_FILE_PERM)?;
-        let offset = if self.append { file.attr.size } else { 0 };
-        let outcome = file
-            .truncate(context, path, offset)
-            .and_then(|()| copy_input(context, path, file.attr.ino, offset));
+        let (offset, mut file) = match self.append {
+            true => (file.attr.size, file.appending()),
+            false => (0, file),
+        };
+        let outcome = copy_input(context, &mut file, offset);
         if outcome.is_err() {
             file.abandon(context);
         }
@@ -53,13 +54,15 @@ impl Command for Write {
 }
 
 /// Copies standard input into a file.
-fn copy_input(context: &Context<'_>, path: &[u8], ino: Ino, mut offset: u64) -> Outcome {
+fn copy_input(context: &Context<'_>, file: &mut OutputFile, mut offset: u64) -> Outcome {
     let mut buffer = vec![0; CHUNK];
     let mut input = Input::default();
     loop {
         let filled = read_chunk(&mut input, &mut buffer)?;
-        let Some(data) = buffer.get(..filled).filter(|data| !data.is_empty()) else { return Ok(()) };
-        context.volume.write(&OWNER, ino, offset, data).map_err(|e| Failure::volume(path, &e))?;
+        let Some(data) = buffer.get(..filled).filter(|data| !data.is_empty()) else {
+            return file.finish(context, offset);
+        };
+        file.write(context, offset, data)?;
         offset += filled as u64;
     }
 }

@@ -92,7 +92,8 @@ fn evil_volume() -> TestVolume {
     fs::write(tree.join(EVIL).join(EVIL), "content").expect("a file");
     std::os::unix::fs::symlink(EVIL, tree.join("link")).expect("a link");
     run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
-    run(&["xattr", "set", &format!("user.{EVIL}"), "value", text(&v.image), "/link"]);
+    let set = run(&["xattr", text(&v.image), "set", &format!("user.{EVIL}"), "value", &format!("/{EVIL}")]);
+    set.ends(0);
     fs::rename(&tree, v.host(EVIL)).expect("another name");
     v
 }

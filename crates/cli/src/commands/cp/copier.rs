@@ -134,7 +134,7 @@ impl Copier {
             let what = "source and target are the same file";
             return Err(Failure::partial(step.from.argument(), what, "choose another target"));
         }
-        let outcome = writer.clear(context).and_then(|()| {
+        let outcome = writer.clear().and_then(|()| {
             let mut offset = 0;
             while let Some((start, end)) = reader.data(context, offset)? {
                 offset = start;

@@ -99,7 +99,7 @@ impl Sink<'_> {
         let name = match self {
             Sink::Inside { path, .. } => {
                 let file = OutputFile::open(context, path, meta.perm & 0o777)?;
-                return Ok(Writer::Inside { file, path: path.to_vec() });
+                return Ok(Writer::Inside { file });
             }
             Sink::Host(name) => name,
         };

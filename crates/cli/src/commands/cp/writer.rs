@@ -7,7 +7,7 @@ use super::reader::Reader;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output_file::OutputFile;
-use lanefs::{FileSystem, SetAttr};
+use lanefs::FileSystem;
 
 /// A file to write.
 pub(super) enum Writer<'s> {
@@ -15,8 +15,6 @@ pub(super) enum Writer<'s> {
     Inside {
         /// The file.
         file: OutputFile,
-        /// Its path, for messages.
-        path: Vec<u8>,
     },
     /// On the host.
     Host {
@@ -32,9 +30,10 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// Names the file.
-    pub(super) fn clear(&mut self, context: &Context<'_, impl FileSystem>) -> Outcome {
+    pub(super) fn clear(&mut self) -> Outcome {
         match self {
-            Writer::Inside { file, path } => file.truncate(context, path, 0),
+            // It keeps its content until the new one is complete.
+            Writer::Inside { .. } => Ok(()),
             Writer::Host { file, name } => file.clear(name.path()),
         }
     }
@@ -50,10 +49,7 @@ impl Writer<'_> {
         data: &[u8],
     ) -> Outcome {
         match self {
-            Writer::Inside { file, path } => {
-                let written = context.volume.write(file.attr.ino, offset, data);
-                written.map(drop).map_err(|e| Failure::volume(path, &e))
-            }
+            Writer::Inside { file } => file.write(context, offset, data),
             Writer::Host { file, name } => file.write(name.path(), offset, data),
         }
     }
@@ -64,14 +60,7 @@ impl Writer<'_> {
     /// Names the file.
     pub(super) fn finish(&mut self, context: &Context<'_, impl FileSystem>, size: u64) -> Outcome {
         match self {
-            Writer::Inside { file, path } => {
-                if context.attr(path, file.attr.ino)?.size == size {
-                    return Ok(());
-                }
-                let set = SetAttr { size: Some(size), ..SetAttr::default() };
-                let done = context.volume.setattr(file.attr.ino, set);
-                done.map(drop).map_err(|e| Failure::volume(path, &e))
-            }
+            Writer::Inside { file } => file.finish(context, size),
             Writer::Host { file, name } => file.finish(name.path(), size),
         }
     }
@@ -89,7 +78,7 @@ impl Writer<'_> {
     /// Removes the file after a failure, if the copy created it.
     pub(super) fn abandon(&self, context: &Context<'_, impl FileSystem>) {
         match self {
-            Writer::Inside { file, .. } => file.abandon(context),
+            Writer::Inside { file } => file.abandon(context),
             Writer::Host { file, name } if file.is_made() => name.remove(),
             Writer::Host { .. } => {}
         }
@@ -98,7 +87,7 @@ impl Writer<'_> {
     /// True if `reader` reads the same file of the volume.
     pub(super) fn is_same_file(&self, reader: &Reader) -> bool {
         match (reader, self) {
-            (Reader::Inside { ino, .. }, Writer::Inside { file, .. }) => *ino == file.attr.ino,
+            (Reader::Inside { ino, .. }, Writer::Inside { file }) => *ino == file.attr.ino,
             _ => false,
         }
     }

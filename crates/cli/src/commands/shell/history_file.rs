@@ -10,8 +10,8 @@ pub(super) struct HistoryFile(OwnedFd);
 
 impl HistoryFile {
     /// Opens the file, or makes it. `None` where there is no home directory that can be written, or where any
-    /// of this is another user's: root may have the `HOME` of somebody else, who chooses where the names in it
-    /// lead. Such a session has no history.
+    /// of this is another user's: root may have the `HOME` of somebody else, who chooses where the names in
+    /// it lead. Such a session has no history.
     pub(super) fn open() -> Option<Self> {
         let at = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let (home, below) = match at("XDG_STATE_HOME") {
