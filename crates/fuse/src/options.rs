@@ -25,7 +25,7 @@ pub struct Options {
     pub set_id: bool,
     /// True to let programs be executed.
     pub execute: bool,
-    /// Number of threads that serve the kernel; `None` for the default.
+    /// Number of threads that serve the kernel, from 1 to 256; `None` for the default.
     pub threads: Option<usize>,
     /// Destination of messages, as given: a file, or `syslog`.
     pub log: Option<String>,
@@ -186,15 +186,22 @@ impl Options {
     }
 
     /// Returns the number of threads that serve the kernel.
-    pub(crate) fn thread_count(&self) -> usize {
+    ///
+    /// # Errors
+    /// [`Error::Option`] for none, and for more than a mount can have.
+    pub(crate) fn thread_count(&self) -> Result<usize> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| processors().clamp(2, 32))
+        self.threads.map_or_else(|| Ok(processors().clamp(2, 32)), checked_threads)
     }
 }
 
 /// Parses a number of threads.
 fn threads(number: &str) -> Result<usize> {
-    let number = number.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    checked_threads(number.parse().unwrap_or(0))
+}
+
+fn checked_threads(number: usize) -> Result<usize> {
+    let number = Some(number).filter(|number| (1..=MAX_THREADS).contains(number));
     number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MAX_THREADS}")))
 }
 

@@ -12,6 +12,7 @@ use crate::state::StateWatch;
 use crate::{Error, Options, Result, Statistics, processes, table};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;
+use lanefs::escape::escape_path;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -85,19 +86,22 @@ impl Stopper {
 }
 
 impl Mount {
-    /// Mounts `volume` on `dir`. On return the mount works.
+    /// Mounts `volume` on `dir`. On return the mount works. A volume that is open for reading makes a mount
+    /// for reading.
     ///
     /// # Errors
-    /// [`Error::Directory`]: `dir` cannot serve as a mount point. [`Error::Host`], [`Error::Helper`]: the
-    /// host refuses.
+    /// [`Error::Directory`]: `dir` cannot serve as a mount point. [`Error::Option`]: the number of threads is
+    /// impossible. [`Error::Host`], [`Error::Helper`]: the host refuses.
     pub fn start(volume: Volume, dir: &Path, options: &Options) -> Result<Mount> {
+        let threads = options.thread_count()?;
+        let options = &Options { read_only: options.read_only || volume.is_read_only(), ..options.clone() };
         let dir = directory(dir)?;
         let served = Arc::new(Served::new(volume, options));
         let connection = kernel::mount(&dir, options)?;
         let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
         let mut config = Config::default();
-        config.n_threads = Some(options.thread_count());
+        config.n_threads = Some(threads);
         // Each thread has a connection of its own, so that replies do not share a queue.
         config.clone_fd = true;
         let server = Server::new(Arc::clone(&served));
@@ -129,8 +133,9 @@ impl Mount {
             .name("lanefs-mount".to_owned())
             .spawn(serve)
             .map_err(|error| Error::io("starting a thread", &error))?;
-        rustix::fs::statfs(&mount.dir)
-            .map_err(|errno| Error::host(format!("trying the mount at {}", mount.dir.display()), errno))?;
+        rustix::fs::statfs(&mount.dir).map_err(|errno| {
+            Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
+        })?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
             mount.served.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
@@ -238,7 +243,7 @@ impl Mount {
         match event {
             Ok(Event::Disconnected) => Ended::Stopped,
             Ok(Event::Stop) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                log::warn!("{}: files are still open; their further use fails", self.dir.display());
+                log::warn!("{}: files are still open; their further use fails", escape_path(&self.dir));
                 Ended::CutOff
             }
         }
@@ -259,12 +264,12 @@ fn leave_dir(dir: &Path) {
     if kernel::unmount(dir, UnmountMode::Normal) != Err(Errno::BUSY) {
         return;
     }
-    log::warn!("{}: in use by {}", dir.display(), processes::inside(dir));
+    log::warn!("{}: in use by {}", escape_path(dir), processes::inside(dir));
     if let Ok(top) = rustix::fs::open(dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         let _ = rustix::fs::syncfs(&top);
     }
     if let Err(errno) = kernel::unmount(dir, UnmountMode::Lazy) {
-        log::error!("{}: cannot be unmounted: {errno}", dir.display());
+        log::error!("{}: cannot be unmounted: {errno}", escape_path(dir));
     }
 }
 
@@ -288,7 +293,7 @@ pub fn directory(dir: &Path) -> Result<PathBuf> {
     match absolute {
         Ok((absolute, meta)) if meta.is_dir() => Ok(absolute),
         Ok(_) => Err(Error::directory(dir, "not a directory")),
-        Err(error) => Err(Error::io(dir.display().to_string(), &error)),
+        Err(error) => Err(Error::io(escape_path(dir), &error)),
     }
 }
 

@@ -73,6 +73,33 @@ fn is_listed_read_only(dir: &Path) -> bool {
 }
 
 #[test]
+fn options_that_are_impossible_mount_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for threads in [0, 257, usize::MAX] {
+        let volume = Volume::create_memory(&CreateOptions { size: 8 << 20, ..CreateOptions::default() });
+        let options = Options { threads: Some(threads), ..Options::default() };
+        let refused = Mount::start(volume.unwrap(), dir.path(), &options).err().expect("refused");
+        assert!(refused.is_usage() && refused.to_string().contains("from 1 to 256"), "{refused}");
+        assert!(table::find(dir.path()).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_volume_that_is_open_for_reading_is_mounted_for_reading() {
+    let host = tempfile::tempdir().unwrap();
+    let image = host.path().join("v.lane");
+    let options = CreateOptions { size: 8 << 20, ..CreateOptions::default() };
+    Volume::create(&image, &options).and_then(Volume::close).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let volume = Volume::open(&image, Access::Read).unwrap();
+    let mount = Mount::start(volume, dir.path(), &Options::default()).unwrap();
+    assert!(is_listed_read_only(dir.path()));
+    assert!(is_read_only(fs::write(dir.path().join("x"), "x")));
+    mount.stopper().stop();
+    mount.wait().unwrap();
+}
+
+#[test]
 fn a_mount_becomes_read_only_with_everything_durable_and_writable_again() {
     let m = Mounted::new(Access::Write);
     for round in 0..3 {

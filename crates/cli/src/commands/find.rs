@@ -10,7 +10,7 @@ use crate::engine::{self, EngineArgs};
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::{self, Visit, Walk, WalkOptions};
-use crate::{bytes, console, fuzzy_names, interrupt, json};
+use crate::{bytes, console, exit, fuzzy_names, interrupt, json};
 use bound::{Bound, times_after};
 use clap::Args;
 use condition::{Candidate, Condition, Pattern};
@@ -193,7 +193,8 @@ impl Search<'_> {
         let found = finder.search_until(&query, usize::MAX, &interrupt::flag());
         let (matches, _) = found.ok_or(Failure::Interrupted)?;
         engine::report(ranks.and_then(|ranks| ranks.failure()));
-        let (mut left, mut path) = (self.args.limit.unwrap_or(usize::MAX), Vec::new());
+        let limit = self.args.limit.unwrap_or(usize::MAX);
+        let (mut left, mut path) = (limit, Vec::new());
         for found in matches {
             if left == 0 {
                 break;
@@ -208,6 +209,9 @@ impl Search<'_> {
                 Ok(is_printed) => left -= usize::from(is_printed),
                 Err(failure) => context.go_on(Err(failure))?,
             }
+        }
+        if left == limit && limit > 0 {
+            context.raise_status(exit::PARTIAL);
         }
         Ok(())
     }

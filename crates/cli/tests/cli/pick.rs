@@ -133,8 +133,12 @@ fn a_fuzzy_search_has_conditions_an_order_and_a_limit() {
     assert_eq!(find("/ --fuzzy srcmain --type f --limit 2"), "/src/main.rs\n/src/main.txt\n");
     assert_eq!(find("/ --fuzzy srcmain --size +0 --type f"), "/src/main.txt\n");
     assert_eq!(find("/src --fuzzy main --maxdepth 1 --type d"), "/src/main\n");
+    // As `pick --filter`, it tells by its code that nothing matched.
+    for nothing in ["/ --fuzzy zzzz", "/ --fuzzy srcmain --type l"] {
+        assert_eq!(v.run("find", nothing).ends(1).out(), "", "{nothing}");
+    }
+    v.run("find", "/ --fuzzy srcmain --limit 0").ends(0);
     assert_eq!(find("--fuzzy src$"), "./src\n");
-    assert_eq!(find("/ --fuzzy zzz"), "");
     let json: serde_json::Value = serde_json::from_str(&find("/ --fuzzy main.txt --json")).expect("JSON");
     assert_eq!((json["path"].as_str(), json["size"].as_u64()), (Some("/src/main.txt"), Some(7)));
     assert!(json["score"].as_u64() > Some(100));
