@@ -28,7 +28,7 @@ pub fn mount_failure(error: &Error) -> Failure {
         Error::Volume(_) => exit::IMAGE,
         Error::Host { .. } | Error::Helper(_) => exit::HOST,
     };
-    Failure::Message { exit, text: escape(error.to_string().as_bytes()), ends: true }
+    Failure::Message { exit, text: error.to_string(), ends: true }
 }
 
 /// Converts a failure to mount this image.
@@ -63,7 +63,7 @@ pub fn in_place_of(image: &Image, failure: Failure) -> Result<MountedVolume, Fai
 pub fn with_claim(path: &Path, failure: Failure) -> Failure {
     match (failure, find::claim(path)) {
         (Failure::Message { exit, text, ends }, Some(claim)) => {
-            let claim = escape(claim.to_string().as_bytes());
+            let claim = claim.to_string();
             Failure::Message { exit, text: format!("{text}; {claim}"), ends }
         }
         (failure, _) => failure,

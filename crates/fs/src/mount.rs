@@ -1,6 +1,7 @@
 //! Creation, opening and closing of volumes.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::escape::escape_path;
 use crate::journal;
 use crate::memory;
 use crate::mkfs;
@@ -35,29 +36,23 @@ impl Volume {
     /// [`Error::Image`] for an existing file (without `force`) or an impossible size; the host's errors.
     pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
         let image = image.as_ref();
-        let name = image.display().to_string();
+        let name = escape_path(image);
         let superblock = mkfs::superblock(&name, options, true)?;
-        if !options.force && Self::looks_used(image) {
+        let in_use = || {
             let why = "exists already or holds something".into();
-            return Err(Error::Image { kind: ErrorKind::Exists, what: name, why });
-        }
+            Err(Error::Image { kind: ErrorKind::Exists, what: name.clone(), why })
+        };
         let file = FileOptions { mode: options.mode, ..FileOptions::default() };
-        let device = FileDevice::create_with(image, superblock.volume_bytes, options.force, &file)
-            .map_err(|source| open_error(&name, source))?;
-        Self::make(Backing::Device(Box::new(device)), superblock)
-    }
-
-    /// True for an existing file, and for a raw device with any data in the range of file systems and
-    /// partition tables.
-    fn looks_used(image: &Path) -> bool {
-        use std::os::unix::fs::FileTypeExt;
-        let Ok(meta) = std::fs::metadata(image) else { return false };
-        if !meta.file_type().is_block_device() {
-            return meta.is_file();
+        let made = FileDevice::create_with(image, superblock.volume_bytes, options.force, &file);
+        let device = match made {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return in_use(),
+            made => made.map_err(|source| open_error(&name, source))?,
+        };
+        // The very device that is open: another one may have got the name meanwhile.
+        if !options.force && looks_used(&device) {
+            return in_use();
         }
-        let mut start = vec![0; 68 << 10];
-        let read = FileDevice::open(image, false).and_then(|device| device.read_slice(0, &mut start));
-        read.is_ok() && start.iter().any(|byte| *byte != 0)
+        Self::make(Backing::Device(Box::new(device)), superblock)
     }
 
     /// Makes a volume on any device that is large enough.
@@ -120,7 +115,7 @@ impl Volume {
     /// is named where the host tells it); the host's errors.
     pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
         let (options, image) = (options.into(), image.as_ref());
-        let name = image.display().to_string();
+        let name = escape_path(image);
         let open = |access: Access| {
             let file = FileOptions { write: access != Access::Read, ..options.file.clone() };
             let device = FileDevice::open_with(image, &file).map_err(|e| open_error(&name, e))?;
@@ -389,6 +384,12 @@ fn unwritable(features: u64, clean: bool) -> String {
 fn bits(word: u64) -> String {
     let set: Vec<String> = (0..64).filter(|bit| word >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
     format!("{} {}", if set.len() == 1 { "bit" } else { "bits" }, set.join(", "))
+}
+
+/// True for a device with any data in the range of file systems and partition tables.
+fn looks_used(device: &FileDevice) -> bool {
+    let mut start = vec![0; 68 << 10];
+    device.read_slice(0, &mut start).is_err() || start.iter().any(|byte| *byte != 0)
 }
 
 fn open_error(name: &str, source: std::io::Error) -> Error {

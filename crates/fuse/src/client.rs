@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
 use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
 use crate::{Error, Result};
+use lanefs::escape::escape_path;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -57,7 +58,7 @@ impl MountedVolume {
     pub(crate) fn failed(&self, error: &io::Error) -> Error {
         match error.kind() {
             ErrorKind::TimedOut | ErrorKind::ConnectionAborted => self.refused("its server does not reply"),
-            _ => Error::io(format!("the volume mounted at {}", self.dir.display()), error),
+            _ => Error::io(format!("the volume mounted at {}", escape_path(&self.dir)), error),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Errors of mounting and unmounting.
 
+use lanefs::escape::escape_path;
 use rustix::io::Errno;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// The directory cannot serve as a mount point, or is no mount of LaneFS.
-    #[error("{}: {why}", dir.display())]
+    #[error("{}: {why}", escape_path(dir))]
     Directory {
         /// The directory.
         dir: PathBuf,
@@ -21,7 +22,7 @@ pub enum Error {
         why: String,
     },
     /// The mount is in use.
-    #[error("{}: busy: {by}", dir.display())]
+    #[error("{}: busy: {by}", escape_path(dir))]
     Busy {
         /// The mount point.
         dir: PathBuf,

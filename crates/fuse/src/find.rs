@@ -10,6 +10,7 @@ use crate::handle::MountHandle;
 use crate::table::{self, MountEntry};
 use crate::{Error, Result, wire};
 use lanefs::FileId;
+use lanefs::escape::escape_path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt;
@@ -128,7 +129,7 @@ pub(crate) fn refused(entry: &MountEntry, errno: Errno) -> Error {
             "its server takes no commands of this program; use the program that mounted it, or unmount and \
              mount again",
         ),
-        errno => Error::host(format!("the volume mounted at {}", dir.display()), errno),
+        errno => Error::host(format!("the volume mounted at {}", escape_path(dir)), errno),
     }
 }
 
@@ -146,7 +147,7 @@ pub struct Claim {
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (owner, dir) = (&self.owner, self.dir.display());
+        let (owner, dir) = (&self.owner, escape_path(&self.dir));
         write!(f, "another user has mounted it, by the table of mounts: {owner}, on {dir}")
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::{Error, Options, Result};
 use lanefs::AccessTimes;
+use lanefs::escape::escape_path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -54,7 +55,7 @@ fn mount_directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
     );
     let data = CString::new(data).unwrap_or_default();
     rustix::mount::mount(options.source.as_path(), dir, FILE_SYSTEM_TYPE, flags_of(options), data.as_c_str())
-        .map_err(|errno| Error::host(format!("mounting on {}", dir.display()), errno))?;
+        .map_err(|errno| Error::host(format!("mounting on {}", escape_path(dir)), errno))?;
     Ok(device)
 }
 

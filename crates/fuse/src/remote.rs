@@ -6,6 +6,7 @@ use crate::encode::{Value, put_list};
 use crate::wire::{self, Kind, Patience, Purpose};
 use crate::{Error, Result};
 use lanefs::bulk::{Applied, Change};
+use lanefs::escape::escape_path;
 use lanefs::{
     Attr, DirEntry, FileKind, FileSystem, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr, XattrMode,
 };
@@ -57,7 +58,7 @@ impl RemoteVolume {
 
     /// The error of calls after the connection has failed.
     fn failed(&self, source: io::Error) -> lanefs::Error {
-        let what = format!("the volume mounted at {}", self.mount.dir.display());
+        let what = format!("the volume mounted at {}", escape_path(&self.mount.dir));
         lanefs::Error::Io { what, source }
     }
 

@@ -5,6 +5,7 @@ use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::table::{self, MountEntry};
 use crate::{Error, Options, Result, processes, session};
+use lanefs::escape::escape_path;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub fn remount(dir: &Path, change: impl FnOnce(&mut Options) -> Result<()>) -> R
     change(&mut options)?;
     kernel::remount(&handle.path(), &options).map_err(|errno| match errno {
         Errno::BUSY => Error::Busy { dir: dir.to_owned(), by: processes::inside(&entry.dir).to_string() },
-        errno => Error::host(format!("changing the mount on {}", dir.display()), errno),
+        errno => Error::host(format!("changing the mount on {}", escape_path(dir)), errno),
     })?;
     // The server adopts the state before it replies. Without a server there is no state.
     let writable = !options.read_only;
@@ -76,7 +77,7 @@ pub fn bind(image_or_dir: &Path, dir: &Path, options: &Options) -> Result<Option
     let Some(Found { volume, entry, handle }) = find::find_held(image_or_dir)? else { return Ok(None) };
     // The process that replies must be root's as well.
     let (_, hello) = volume.greet(|| false)?;
-    let first = entry.dir.display();
+    let first = escape_path(&entry.dir);
     if options.no_commands && hello.takes_commands {
         let why =
             format!("the mount on {first} takes commands; unmount it, and mount it with nocommands first");
@@ -91,7 +92,7 @@ pub fn bind(image_or_dir: &Path, dir: &Path, options: &Options) -> Result<Option
         Ok(()) => {}
         // Root in a container may lack the capability.
         Err(Errno::PERM) => return Ok(None),
-        Err(errno) => return Err(Error::host(format!("mounting on {}", dir.display()), errno)),
+        Err(errno) => return Err(Error::host(format!("mounting on {}", escape_path(&dir)), errno)),
     }
     restrict(&entry, &dir, options).inspect_err(|_| {
         let _ = kernel::unmount(&dir, UnmountMode::Lazy);
@@ -105,7 +106,7 @@ fn restrict(first: &MountEntry, dir: &Path, options: &Options) -> Result<()> {
     let is_bind = there.device == first.device;
     let handle = MountHandle::open(&there).filter(|_| is_bind).ok_or_else(|| find::changed(&there))?;
     kernel::restrict(&handle.path(), &first.options, options)
-        .map_err(|errno| Error::host(format!("mounting on {}", dir.display()), errno))
+        .map_err(|errno| Error::host(format!("mounting on {}", escape_path(dir)), errno))
 }
 
 /// Refuses to bind the mount of another user.

@@ -9,6 +9,7 @@ use crate::statistics::{Operation, Statistics};
 use crate::table::{self, MountEntry};
 use crate::versions::{OpenVersion, Versions};
 use fuser::INodeNo;
+use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Ino, Volume};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -161,7 +162,7 @@ impl Served {
             && let Err(error) = volume.set_read_only(entry.all_read_only)
         {
             let state = if entry.all_read_only { "read-only" } else { "writable" };
-            log::error!("{}: the volume cannot become {state}: {error}", entry.dir.display());
+            log::error!("{}: the volume cannot become {state}: {error}", escape_path(&entry.dir));
         }
     }
 

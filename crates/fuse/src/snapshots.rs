@@ -12,6 +12,7 @@ use crate::encode::Value;
 use crate::remote::{ask, decoded};
 use crate::wire::{self, Purpose};
 use crate::{Error, Result};
+use lanefs::escape::escape_path;
 use lanefs::{Device, IoBuf, IoBufMut, UsedBlocks, Volume, VolumeSnapshot};
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -136,7 +137,7 @@ impl RemoteSnapshot {
         let mut call = vec![number];
         put(&mut call);
         let failed = |source| lanefs::Error::Io {
-            what: format!("the volume mounted at {}", self.0.mount.dir.display()),
+            what: format!("the volume mounted at {}", escape_path(&self.0.mount.dir)),
             source,
         };
         let mut socket = self.0.socket.lock();
@@ -162,7 +163,7 @@ impl Device for RemoteSnapshot {
     }
 
     fn engine(&self) -> String {
-        format!("a snapshot of the volume mounted at {}", self.0.mount.dir.display())
+        format!("a snapshot of the volume mounted at {}", escape_path(&self.0.mount.dir))
     }
 
     fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {

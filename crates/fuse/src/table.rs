@@ -3,6 +3,7 @@
 use crate::kernel::FILE_SYSTEM_TYPE;
 use crate::{Error, Result};
 use lanefs::AccessTimes;
+use lanefs::escape::escape_path;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ pub(crate) fn topmost(mounts: Vec<MountEntry>, dir: &Path) -> Option<MountEntry>
 /// # Errors
 /// [`Error::Directory`]: there is none.
 pub(crate) fn lanefs_on(dir: &Path) -> Result<MountEntry> {
-    let entry = find(dir).map_err(|error| Error::io(dir.display().to_string(), &error))?;
+    let entry = find(dir).map_err(|error| Error::io(escape_path(dir), &error))?;
     let Some(entry) = entry else { return Err(Error::directory(dir, "nothing is mounted there")) };
     if !entry.is_lanefs() {
         return Err(Error::directory(dir, format!("not a mount of LaneFS ({})", entry.kind)));

@@ -6,6 +6,7 @@ use crate::kernel::{self, UnmountMode};
 use crate::table::{self, MountEntry};
 use crate::{Error, Result, find, processes};
 use lanefs::FileId;
+use lanefs::escape::escape_path;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;
 use rustix::fd::AsRawFd;
@@ -47,7 +48,7 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
         Err(Errno::BUSY) => {
             return Err(Error::Busy { dir: dir.to_owned(), by: processes::inside(&entry.dir).to_string() });
         }
-        Err(errno) => return Err(Error::host(format!("unmounting {}", dir.display()), errno)),
+        Err(errno) => return Err(Error::host(format!("unmounting {}", escape_path(dir)), errno)),
     }
     // The kernel does not wait for the server, which closes the volume from now on, unless the volume is
     // mounted on another directory, too.
@@ -92,7 +93,7 @@ impl Server {
             Server::Dead | Server::Has(None) => Ok(None),
             Server::Has(Some(id)) => open_image(&entry.source, *id)
                 .map(Some)
-                .ok_or_else(|| format!("{} cannot be read", entry.source.display())),
+                .ok_or_else(|| format!("{} cannot be read", escape_path(&entry.source))),
             Server::Unknown(why) => Err(why.clone()),
         }
     }
@@ -117,7 +118,7 @@ fn open_image(name: &Path, id: FileId) -> Option<File> {
 pub fn detach(dir: &Path) -> Result<()> {
     let entry = table::lanefs_on(dir)?;
     kernel::unmount(&entry.dir, UnmountMode::Lazy)
-        .map_err(|errno| Error::host(format!("unmounting {}", dir.display()), errno))
+        .map_err(|errno| Error::host(format!("unmounting {}", escape_path(dir)), errno))
 }
 
 /// Waits for the lock on the image, which the server releases when the volume is closed.

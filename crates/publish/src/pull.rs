@@ -13,6 +13,7 @@ use crate::page::{Page, Piece};
 use crate::publication::Publication;
 use crate::publish::OnProgress;
 use crate::words::bits;
+use lanefs::escape::escape_path;
 use lanefs::expansion::{DEFAULT_FACTOR, is_justified};
 use lanefs::format::BLOCK;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
@@ -220,11 +221,11 @@ fn fetch_batch(fetcher: &Fetcher, pieces: &[Piece]) -> Result<Vec<(Piece, Bytes)
 }
 
 fn host(path: &Path, error: &io::Error) -> Error {
-    Error::Host { file: path.display().to_string(), why: error.to_string() }
+    Error::Host { file: escape_path(path), why: error.to_string() }
 }
 
 fn refuse(path: &Path, why: &str) -> Error {
-    Error::Host { file: path.display().to_string(), why: why.into() }
+    Error::Host { file: escape_path(path), why: why.into() }
 }
 
 fn exists(image: &Path) -> Error {
@@ -275,16 +276,16 @@ impl Part {
     /// Another pull may have ended, and renamed the file, between the open and the lock.
     fn check_name(&self, image: &Path) -> Result<()> {
         check_absent(image)?;
-        match self.names_this_file() {
+        match self.is_named(&self.path) {
             true => Ok(()),
             false => Err(refuse(&self.path, "another pull has just ended; try again")),
         }
     }
 
-    /// Returns whether the name of the part is still this file's.
-    fn names_this_file(&self) -> bool {
+    /// Returns whether a name is still this file's.
+    fn is_named(&self, path: &Path) -> bool {
         let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let (own, named) = (self.file.metadata(), self.path.symlink_metadata());
+        let (own, named) = (self.file.metadata(), path.symlink_metadata());
         matches!((own.map(identity), named.map(identity)), (Ok(own), Ok(named)) if own == named)
     }
 
@@ -366,7 +367,7 @@ impl Part {
         match rustix::fs::linkat(CWD, &open, CWD, image, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) => {
                 // Another file that has the name of the part by now is left.
-                if self.names_this_file() {
+                if self.is_named(&self.path) {
                     let _ = std::fs::remove_file(&self.path);
                 }
             }
@@ -380,6 +381,9 @@ impl Part {
                 Err(Errno::EXIST) => return Err(exists(image)),
                 renamed => renamed.map_err(|errno| host(image, &errno.into()))?,
             },
+        }
+        if !self.is_named(image) {
+            return Err(refuse(image, "another file was put in its place; remove it and pull again"));
         }
         let end = || {
             self.file.set_len(self.len)?;

@@ -44,7 +44,7 @@ pub fn make_dirs(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// As [`make_dirs`].
-pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
     PathWalk::new(path)?.finish(false)
 }
 

@@ -61,7 +61,7 @@ pub mod by_descriptor {
     pub use crate::host_attributes::{
         set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of, set_times,
     };
-    pub use crate::host_path::make_dirs;
+    pub use crate::host_path::{make_dirs, open_dir};
     pub use crate::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
     pub use crate::input::open_input;
     pub use crate::new_file::{FilePlace, NewFile};

@@ -43,14 +43,22 @@ impl FilePlace {
         self.existing().map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
 
+    /// Opens the file that is there for writing, with `O_NONBLOCK`.
+    ///
+    /// # Errors
+    /// The host's; `ENOENT`; `ENXIO` for a pipe that nobody reads.
+    pub fn open(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = if self.0.is_magic { flags } else { flags | OFlags::NOFOLLOW };
+        openat(&self.0.dir, &self.0.name[..], flags, Mode::empty())
+    }
+
     /// Opens the pipe or device that is there, which nothing may replace.
     ///
     /// # Errors
     /// The host's; `ENXIO` for a pipe that nobody reads; `ESTALE` where another file has taken its place.
     pub fn open_special(&self) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let flags = if self.0.is_magic { flags } else { flags | OFlags::NOFOLLOW };
-        let file = openat(&self.0.dir, &self.0.name[..], flags, Mode::empty())?;
+        let file = self.open()?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile {
             return Err(Errno::STALE);
         }

@@ -69,10 +69,7 @@ impl Pull {
                 console::say("interrupted; pulling again goes on from here");
                 Failure::Interrupted
             }
-            Error::Host { .. } => {
-                let text = escape(error.to_string().as_bytes());
-                Failure::Message { exit: exit::HOST, text, ends: true }
-            }
+            Error::Host { .. } => Failure::Message { exit: exit::HOST, text: error.to_string(), ends: true },
             error => publication::failure(error),
         }
     }

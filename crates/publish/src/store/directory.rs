@@ -7,6 +7,7 @@
 use super::{Listed, Stamp, Store};
 use crate::error::StoreError;
 use crate::hash::Hash;
+use lanefs::escape::escape_path;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -68,7 +69,7 @@ impl Directory {
     /// # Errors
     /// [`StoreError::NoStore`] without the directory (for writing: the one above it); the host's.
     pub fn check(&self, writes: bool) -> Outcome<()> {
-        let no_directory = |path: &Path| StoreError::NoStore(format!("no directory {}", path.display()));
+        let no_directory = |path: &Path| StoreError::NoStore(format!("no directory {}", escape_path(path)));
         let parent = self.path.parent().filter(|_| writes && !self.path.exists());
         let path = parent.unwrap_or(&self.path);
         let is_directory = match path.metadata() {

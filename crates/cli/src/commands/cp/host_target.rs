@@ -11,11 +11,11 @@ use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
 use lanefs::FileKind;
 use lanefs_transfer::FileId;
 use lanefs_transfer::by_descriptor::{
-    HostDir, Node, OpenDirs, make_node, make_or_open, set_mode_and_times, set_mode_and_times_of, set_owner,
-    set_owner_of, set_times,
+    FilePlace, HostDir, Node, OpenDirs, make_node, make_or_open, open_dir, set_mode_and_times,
+    set_mode_and_times_of, set_owner, set_owner_of, set_times,
 };
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl HostTarget {
             // `/` and `..` exist.
             _ => (&*path, &b"."[..]),
         };
-        let dir = openat(CWD, parent, NAMED, Mode::empty()).map_err(failed)?;
+        let dir = open_dir(parent).map_err(failed)?;
         let (name, follow) = (name.to_vec(), self.is_given);
         Ok(HostName { dir: dir.into(), name, others: true, follow, path })
     }
@@ -96,7 +96,8 @@ impl HostTarget {
         let opened = match make_or_open(&name.dir, &name.name, name.others) {
             Ok(opened) => Ok((opened.fd, opened.made)),
             Err(Errno::NOTDIR | Errno::LOOP) if name.follow => {
-                openat(&*name.dir, &name.name[..], NAMED, Mode::empty()).map(|fd| (fd, false))
+                let dir = open_dir(&name.path).and_then(|dir| openat(&dir, ".", NAMED, Mode::empty()));
+                dir.map(|fd| (fd, false))
             }
             Err(errno) => Err(errno),
         };
@@ -198,8 +199,11 @@ impl HostName {
             let stat = statat(&*self.dir, &self.name[..], AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
             self.check_regular(&stat)?;
         }
-        let flags = if self.follow { WRITE } else { WRITE | OFlags::NOFOLLOW };
-        let file = openat(&*self.dir, &self.name[..], flags, Mode::empty()).map_err(|errno| match errno {
+        let opened = match openat(&*self.dir, &self.name[..], WRITE | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::LOOP) if self.follow => FilePlace::find(&self.path).and_then(|place| place.open()),
+            opened => opened,
+        };
+        let file = opened.map_err(|errno| match errno {
             Errno::NXIO if self.follow => {
                 let what = "is a socket, or a pipe that nobody reads";
                 Failure::partial(bytes::of_path(&self.path), what, "start its reader first")
