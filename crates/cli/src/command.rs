@@ -39,8 +39,8 @@ pub trait Command {
         None
     }
 
-    /// The bound on the data that the command reads of a publication, as a multiple of the bytes that were
-    /// fetched for them; 0 for no bound.
+    /// The bound on the data that the command reads of the volume, as a multiple of the bytes that were given
+    /// for them; 0 for no bound.
     fn max_expansion(&self) -> u64 {
         expansion::DEFAULT
     }

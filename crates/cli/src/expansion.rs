@@ -1,8 +1,8 @@
 //! The bounds on the data that commands read: a small image may describe files of 128 PiB.
 //!
-//! There are two. The bytes that were fetched for a publication bound the data that are read of it
-//! ([`Volume::bound_expansion`](lanefs::Volume::bound_expansion)). Commands that read a file with the zeros of
-//! its holes leave out one that is far larger than the volume.
+//! There are two. The size of an image, and the bytes that were fetched for a publication, bound the data
+//! that are read ([`Volume::bound_expansion`](lanefs::Volume::bound_expansion)). Commands that read a file
+//! with the zeros of its holes leave out one that is far larger than the volume.
 
 use crate::failure::{Failure, Outcome};
 use crate::size::human;
@@ -18,8 +18,8 @@ const LEAST: u64 = 1 << 30;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ExpansionArgs {
     /// Refuse files of more than FACTOR times the volume's size, and of more than 1G: a small image may
-    /// describe files of 128P. Of a publication, stop where the data are more than FACTOR times the bytes
-    /// that were fetched, and more than 1G [default: 100; 0 for no limit]
+    /// describe files of 128P. Stop where all data are more than FACTOR times the size, of a publication the
+    /// bytes that were fetched, and more than 1G [default: 100; 0 for no limit]
     #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT, hide_default_value = true)]
     pub max_expansion: u64,
 }

@@ -203,7 +203,7 @@ pub enum Error {
     },
     /// The files of the volume have far more data than the bytes that its device was given for them.
     #[error(
-        "the data are more than {factor} times the bytes that the store gave for them; if they are what they \
+        "the data are more than {factor} times the bytes that were given for them; if they are what they \
          should be, raise the bound"
     )]
     Expansion {

@@ -1,8 +1,8 @@
-//! The bound on the data that are read from a device whose bytes come from elsewhere.
+//! The bound on the data that are read from a volume.
 //!
 //! A hostile publication of two megabytes can claim any size: its windows may name one piece, and the maps of
-//! its files one block. The data that a program reads from it are bounded by the bytes that the device was
-//! given for them, which nobody can claim ([`Volume::bound_expansion`](crate::Volume::bound_expansion)).
+//! its files one block. So the data that a program reads are bounded by the bytes that the device was given
+//! for them, which nobody can claim ([`Volume::bound_expansion`](crate::Volume::bound_expansion)).
 
 use crate::error::{Error, Result};
 use lanefs_format::BLOCK;
@@ -42,17 +42,14 @@ impl Expansion {
     ///
     /// # Errors
     /// [`Error::Expansion`] where they are more than the bytes justify that `given` returns.
-    pub(crate) fn add(&self, data: &[u8], given: impl FnOnce() -> Option<u64>) -> Result<()> {
+    pub(crate) fn add(&self, data: &[u8], given: impl FnOnce() -> u64) -> Result<()> {
         let factor = self.factor.load(Ordering::Relaxed);
         if factor == 0 {
             return Ok(());
         }
         let weight = weight(data);
         let read = self.read.fetch_add(weight, Ordering::Relaxed).saturating_add(weight);
-        match given() {
-            Some(given) if !is_justified(read, given, factor) => Err(Error::Expansion { factor }),
-            _ => Ok(()),
-        }
+        if is_justified(read, given(), factor) { Ok(()) } else { Err(Error::Expansion { factor }) }
     }
 }
 
@@ -88,10 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_tells_nothing_has_no_bound() {
-        let expansion = Expansion { factor: 1.into(), read: (1 << 50).into() };
-        assert!(expansion.add(&[1], || None).is_ok());
-        assert!(matches!(expansion.add(&[1], || Some(1 << 40)), Err(Error::Expansion { factor: 1 })));
-        assert!(expansion.add(&[1], || Some(1 << 51)).is_ok());
+    fn data_are_counted_from_the_beginning_of_a_bound_on() {
+        let expansion = Expansion { factor: 0.into(), read: (1 << 50).into() };
+        assert!(expansion.add(&[1], || 0).is_ok(), "no bound");
+        expansion.factor.store(1, Ordering::Relaxed);
+        assert!(matches!(expansion.add(&[1], || 1 << 40), Err(Error::Expansion { factor: 1 })));
+        assert!(expansion.add(&[1], || 1 << 51).is_ok());
+        expansion.begin(1);
+        assert!(expansion.add(&[1], || 1).is_ok());
     }
 }

@@ -8,6 +8,8 @@ mod fixture;
 mod full;
 #[path = "check/image.rs"]
 mod image;
+#[path = "check/log_writer.rs"]
+mod log_writer;
 #[path = "check/logs.rs"]
 mod logs;
 #[path = "check/misplaced.rs"]

@@ -172,8 +172,8 @@ impl Device for PublicationDevice {
         true
     }
 
-    fn given(&self) -> Option<u64> {
-        Some(self.counts().given())
+    fn given(&self) -> u64 {
+        self.counts().given()
     }
 
     fn engine(&self) -> String {

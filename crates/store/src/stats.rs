@@ -39,9 +39,9 @@ impl Store {
         self.device().map_or_else(|| "memory".into(), Device::engine)
     }
 
-    /// Returns the bytes that were given for the device's content, where it is one that states its own size.
-    pub fn given(&self) -> Option<u64> {
-        self.device().and_then(Device::given)
+    /// Returns the bytes from which the device's content comes; the largest number for a volume in memory.
+    pub fn given(&self) -> u64 {
+        self.device().map_or(u64::MAX, Device::given)
     }
 
     /// Returns the file or raw device that has the volume's bytes, where it is one.

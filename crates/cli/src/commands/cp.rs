@@ -45,8 +45,8 @@ pub struct Cp {
     /// Leave existing files unchanged
     #[arg(short, long)]
     no_clobber: bool,
-    /// Of a publication, stop where the data are more than FACTOR times the bytes that were fetched, and more
-    /// than 1G [0: no limit]
+    /// Stop where the data that are read of the volume are more than FACTOR times its size, of a publication
+    /// the bytes that were fetched, and more than 1G [0: no limit]
     #[arg(long, value_name = "FACTOR", default_value_t = expansion::DEFAULT)]
     max_expansion: u64,
     /// Sources, then the new name or the directory; `:PATH` is inside the volume

@@ -4,7 +4,7 @@
 //! `LANEFS_IMAGES` and `LANEFS_SEED` set the number of images and the first seed.
 
 use crate::common::{Ran, TestVolume, ended, program, run, run_with, text, until};
-use lanefs::format::{BLOCK, Field, superblock::fields};
+use crate::hostile_files::lose_group_table;
 use lanefs_testkit::mutate::{Base, bases, describe, hostile};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -299,22 +299,13 @@ fn memory_of(args: &[&str], code: i32) -> u64 {
 
 #[test]
 fn memory_goes_with_what_an_image_holds_and_not_with_the_size_that_it_claims() {
-    use std::os::unix::fs::FileExt;
     let v = TestVolume::sized("512G");
     let image = text(&v.image);
     for command in ["fsck", "scrub"] {
         let used = memory_of(&[command, image], 0);
         assert!(used < MOST_FOR_A_CLAIM, "{command} of an empty volume: {used} bytes");
     }
-    // A group table that does not verify: each chunk of the volume may have a table.
-    let file = std::fs::File::options().read(true).write(true).open(&v.image).expect("the image");
-    let mut block = [0; BLOCK as usize];
-    file.read_exact_at(&mut block, 0).expect("a superblock");
-    let word = |field: Field<u64>| field.read(&block).expect("a word");
-    let (groups, count) = (word(fields::GROUPS), word(fields::GROUP_COUNT));
-    for group in 1..count {
-        file.write_all_at(&[0; BLOCK as usize], groups + group * BLOCK).expect("written");
-    }
+    lose_group_table(&v.image);
     for (args, code) in [
         (&["fsck", image, "--memory", "64M"][..], 4),
         (&["fsck", image][..], 4),

@@ -13,6 +13,8 @@ mod hostile;
 mod hostile_files;
 mod imports;
 mod impostors;
+#[path = "../../../fs/tests/check/log_writer.rs"]
+mod log_writer;
 mod lookup;
 mod map;
 mod mount;

@@ -11,7 +11,7 @@ use std::time::Duration;
 const MOST: u64 = 64 << 20;
 
 /// Writes the objects of a file of the test data to a directory.
-fn unpack(file: &[u8], to: &Path) {
+pub(crate) fn unpack(file: &[u8], to: &Path) {
     let bytes = zstd::decode_all(file).expect("a store");
     let mut rest = &bytes[..];
     while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {

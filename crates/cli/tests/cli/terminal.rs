@@ -43,7 +43,7 @@ fn on_terminal(dir: &Path, args: &[OsString]) -> String {
 }
 
 /// All commands without commands below them, each with the words that name it.
-fn leaves(command: &Command, words: &[String], found: &mut Vec<(Vec<String>, Command)>) {
+pub(crate) fn leaves(command: &Command, words: &[String], found: &mut Vec<(Vec<String>, Command)>) {
     let below: Vec<&Command> = command.get_subcommands().filter(|one| one.get_name() != "help").collect();
     if below.is_empty() {
         found.push((words.to_vec(), command.clone()));
@@ -53,7 +53,7 @@ fn leaves(command: &Command, words: &[String], found: &mut Vec<(Vec<String>, Com
     }
 }
 
-fn is_image(arg: &Arg) -> bool {
+pub(crate) fn is_image(arg: &Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "IMAGE"))
 }
 

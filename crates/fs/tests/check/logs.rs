@@ -1,10 +1,10 @@
 //! Journals that claim much: the memory and the reads of an open have a bound.
 
 use crate::image::Overlay;
+use crate::log_writer::{Log, NAMES, leave_open};
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
-    BLOCK, BlockKind, Checksummer, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION, MAX_JOURNAL,
-    SUPERBLOCK_COPY, journal_commit as c, journal_descriptor as d, journal_header as h,
+    BLOCK, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION, MAX_JOURNAL, SUPERBLOCK_COPY, journal_header as h,
 };
 use lanefs::*;
 use std::fs::File;
@@ -15,8 +15,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Blocks that a descriptor or a revocation names at most.
-const NAMES: u64 = d::POSITIONS.len as u64;
 /// Bytes that the child may use for its cache.
 const CACHE: u64 = 8 << 20;
 /// Bytes of memory that the child may use for all: its program, its threads, and the cache.
@@ -30,83 +28,6 @@ fn large(image: &Path) -> Superblock {
     volume.close().expect("close");
     assert!(superblock.journal_blocks > 30_000 && superblock.journal_blocks <= MAX_JOURNAL);
     superblock
-}
-
-/// Writes superblocks that say that the volume was not closed.
-fn leave_open(file: &File, superblock: &Superblock) {
-    let superblock = Superblock { clean: false, sequence: superblock.sequence + 9, ..superblock.clone() };
-    for at in [0, SUPERBLOCK_COPY] {
-        file.write_all_at(&superblock.encode(), at).expect("write");
-    }
-}
-
-/// The log of a volume, block by block.
-struct Log<'f> {
-    file: &'f File,
-    sums: Checksummer,
-    at: u64,
-    /// Blocks of a commit before its record, at most.
-    room: u64,
-    sequence: u64,
-    blocks: u64,
-    content: u32,
-}
-
-impl<'f> Log<'f> {
-    fn new(file: &'f File, superblock: &Superblock) -> Self {
-        let mut header = [0; BLOCK as usize];
-        file.read_exact_at(&mut header, superblock.journal).expect("read");
-        // The commit of mkfs lies before the tail, so all blocks from there on are holes.
-        let tail = h::TAIL.read(&header).expect("a header");
-        Log {
-            file,
-            sums: superblock.sums(),
-            at: superblock.journal + tail * BLOCK,
-            room: superblock.journal_blocks - tail - 1,
-            sequence: h::SEQUENCE.read(&header).expect("a header"),
-            blocks: 0,
-            content: 0,
-        }
-    }
-
-    fn put(&mut self, block: &[u8]) {
-        self.file.write_all_at(block, self.at + self.blocks * BLOCK).expect("write");
-        self.content = Checksummer::append(self.content, block);
-        self.blocks += 1;
-    }
-
-    /// Adds a descriptor or a revocation of as many blocks as it can name, from `first` on.
-    fn name(&mut self, role: u8, first: u64) {
-        let mut block = [0; BLOCK as usize];
-        d::KIND.write(&mut block, BlockKind::Journal as u8);
-        d::ROLE.write(&mut block, role);
-        d::COUNT.write(&mut block, NAMES as u16);
-        d::SEQUENCE.write(&mut block, self.sequence);
-        for i in 0..NAMES {
-            d::POSITIONS.index(i as usize).write(&mut block, first + i * BLOCK);
-        }
-        self.sums.seal(BlockKind::Journal, self.at + self.blocks * BLOCK, &mut block, 0);
-        self.put(&block);
-    }
-
-    /// Adds copies that are holes of the image.
-    fn holes(&mut self) {
-        for _ in 0..NAMES {
-            self.content = Checksummer::append(self.content, &[0; BLOCK as usize]);
-        }
-        self.blocks += NAMES;
-    }
-
-    fn end(mut self) {
-        let mut block = [0; BLOCK as usize];
-        c::KIND.write(&mut block, BlockKind::Journal as u8);
-        c::ROLE.write(&mut block, JOURNAL_COMMIT);
-        c::SEQUENCE.write(&mut block, self.sequence);
-        c::BLOCKS.write(&mut block, self.blocks);
-        c::CONTENT.write(&mut block, self.content);
-        self.sums.seal(BlockKind::Journal, self.at + self.blocks * BLOCK, &mut block, 0);
-        self.put(&block);
-    }
 }
 
 /// Started by the tests below in a process of its own, which opens the volume and says how much memory it has

@@ -84,10 +84,10 @@ pub trait Device: Send + Sync {
         false
     }
 
-    /// Returns the bytes that were given so far for the content of a device that states its own size, such as
-    /// one that others maintain; `None` where the bytes are as many as they seem.
-    fn given(&self) -> Option<u64> {
-        None
+    /// Returns the bytes from which the content comes: the size, unless that is a claim of somebody else, as
+    /// it is for a publication. There it is the bytes that were fetched so far.
+    fn given(&self) -> u64 {
+        self.len()
     }
 
     /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".

@@ -272,7 +272,7 @@ impl Device for Preserving {
         self.device.len()
     }
 
-    fn given(&self) -> Option<u64> {
+    fn given(&self) -> u64 {
         self.device.given()
     }
 
