@@ -72,12 +72,7 @@ impl Failure {
             }
             Error::WrongData { at, what } => {
                 let what = format!("{what}: the data at position {at:#x} do not match their checksum");
-                Self::new(
-                    exit::IMAGE,
-                    name,
-                    &what,
-                    "restore the file from a copy; `lanefs scrub` names all such files",
-                )
+                Self::new(exit::IMAGE, name, &what, RESTORE)
             }
             Error::Image { kind, why, .. } => Self::new(exit::IMAGE, name, why, image_advice(*kind)),
             Error::Expansion { .. } => {
@@ -175,7 +170,7 @@ pub fn exit_code(outcome: Result<u8, Failure>) -> u8 {
 pub fn exit_of_code(code: Code) -> u8 {
     match code {
         Code::Success => exit::OK,
-        Code::InvalidPointer | Code::InvariantViolated => exit::IMAGE,
+        code if code.is_damage() => exit::IMAGE,
         Code::Io | Code::NoMemory => exit::HOST,
         _ => exit::PARTIAL,
     }
@@ -219,6 +214,8 @@ fn image_advice(kind: ErrorKind) -> &'static str {
 
 /// Advice for a name that exists already.
 pub const REMOVE_OR_RENAME: &str = "remove it first or choose another name";
+/// Advice for a file with damaged data.
+const RESTORE: &str = "restore the file from a copy; `lanefs scrub` names all such files";
 /// Advice for a damaged volume.
 const CHECK_THE_IMAGE: &str = "run `lanefs fsck` on the image";
 
@@ -251,6 +248,7 @@ pub fn advice(code: Code) -> Cow<'static, str> {
         Code::SymlinkLoop => "check the links on the way with `lanefs ls -l`",
         Code::ReadOnly => "open the image for writing",
         Code::InvalidPointer | Code::InvariantViolated => CHECK_THE_IMAGE,
+        Code::WrongData => RESTORE,
         Code::Io => "check the device and the host's log",
         Code::FileTooLarge => return format!("keep it within {}", size::human(MAX_FILE_SIZE)).into(),
         Code::NoAttribute => "list them with `lanefs xattr list`",

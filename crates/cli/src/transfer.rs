@@ -95,12 +95,11 @@ pub fn volume_path(context: &Context<'_, impl FileSystem>, path: &OsStr) -> Vec<
 pub fn failure(error: &Error) -> Failure {
     let exit = match error {
         Error::Usage(_) => exit::USAGE,
-        Error::Volume { source: lanefs::Error::Damaged { .. } | lanefs::Error::Image { .. }, .. } => {
-            exit::IMAGE
-        }
+        error if error.is_damage() => exit::IMAGE,
         Error::Volume { source: lanefs::Error::Code(_) | lanefs::Error::At { .. }, .. } => exit::PARTIAL,
-        Error::Expansion { .. } => exit::IMAGE,
-        Error::Host { .. } | Error::Volume { .. } | Error::Archive { .. } => exit::HOST,
+        Error::Host { .. } | Error::Volume { .. } | Error::Archive { .. } | Error::Expansion { .. } => {
+            exit::HOST
+        }
     };
     Failure::Message { exit, text: error.to_string(), ends: true }
 }

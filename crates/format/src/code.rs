@@ -92,9 +92,17 @@ codes! {
     NoMemory = 30, 12, "out of memory";
     /// Another process executes the file, or another engine or process has the volume.
     Busy = 31, 16, "in use";
+    /// Bytes of a file are not those that were written.
+    WrongData = 32, 5, "the data do not match their checksum";
 }
 
 impl Code {
+    /// True where bytes of the volume are not what they were or should be: they are damaged, and another
+    /// attempt meets the same.
+    pub const fn is_damage(self) -> bool {
+        matches!(self, Code::InvalidPointer | Code::InvariantViolated | Code::WrongData)
+    }
+
     /// The code with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()

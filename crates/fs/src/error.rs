@@ -244,7 +244,8 @@ impl Error {
             Error::Damaged { .. } => Code::InvariantViolated,
             Error::Image { .. } => Code::Invalid,
             Error::Expansion { .. } => Code::FileTooLarge,
-            Error::Io { .. } | Error::WrongData { .. } => Code::Io,
+            Error::WrongData { .. } => Code::WrongData,
+            Error::Io { .. } => Code::Io,
         }
     }
 
@@ -267,9 +268,9 @@ impl Error {
         }
     }
 
-    /// True where the volume's own structures are damaged.
-    pub(crate) fn is_damage(&self) -> bool {
-        self.code() == Code::InvariantViolated || self.code() == Code::InvalidPointer
+    /// True where the volume is damaged: its structures, or the data of files.
+    pub fn is_damage(&self) -> bool {
+        self.code().is_damage()
     }
 
     /// The error of all changes after a failed write.

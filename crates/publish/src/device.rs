@@ -107,7 +107,10 @@ impl PublicationDevice {
         if let Some(tell) = &self.on_failure {
             tell(&error, self.counts());
         }
-        io::Error::other(error)
+        match error {
+            Error::Damaged { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
+            error => io::Error::other(error),
+        }
     }
 }
 

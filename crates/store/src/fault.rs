@@ -106,6 +106,10 @@ impl From<InvalidPointer> for Fault {
 /// Returns the fault for a failure of the device at byte `at`.
 #[cold]
 pub(crate) fn io_fault(at: u64, doing: &'static str, error: &io::Error) -> Fault {
+    // A device that verifies its own bytes, as that of a publication.
+    if error.kind() == io::ErrorKind::InvalidData {
+        return Fault::damaged(at, "bytes that the device calls damaged");
+    }
     // A short read means that the file ends before the volume does; the host has no errno for it.
     let errno = error.raw_os_error().unwrap_or(Code::Io.errno());
     Fault::Io { at, doing, errno }

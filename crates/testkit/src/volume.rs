@@ -27,10 +27,7 @@ impl From<Error> for EngineError {
 
 /// Returns true for codes that a sound volume never returns.
 fn breaks(code: Code) -> bool {
-    matches!(
-        code,
-        Code::InvalidPointer | Code::InvariantViolated | Code::Io | Code::NotResident | Code::StaleEpoch
-    )
+    code.is_damage() || matches!(code, Code::Io | Code::NotResident | Code::StaleEpoch)
 }
 
 /// UUID of every volume that tests make, so that images are the same each time.

@@ -62,6 +62,18 @@ impl Error {
         Error::Volume { what: what.into(), source }
     }
 
+    /// True where the volume is damaged, or hostile.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Volume { source, .. } => {
+                source.is_damage()
+                    || matches!(source, lanefs::Error::Image { .. } | lanefs::Error::Expansion { .. })
+            }
+            Error::Expansion { .. } => true,
+            Error::Host { .. } | Error::Usage(_) | Error::Archive { .. } => false,
+        }
+    }
+
     /// Returns the Linux error number.
     pub fn errno(&self) -> i32 {
         match self {

@@ -74,6 +74,7 @@ pub(crate) struct TransferJob<'a> {
     control: Control<'a>,
     started: Instant,
     problems: Mutex<Vec<Problem>>,
+    damaged: AtomicBool,
     notes: Mutex<Vec<String>>,
     stopped: Mutex<Option<Error>>,
     /// Set after `stopped`, so that threads can check it without the lock.
@@ -88,6 +89,7 @@ impl<'a> TransferJob<'a> {
             control,
             started: Instant::now(),
             problems: Mutex::default(),
+            damaged: AtomicBool::new(false),
             notes: Mutex::default(),
             stopped: Mutex::default(),
             halt: AtomicBool::new(false),
@@ -109,6 +111,17 @@ impl<'a> TransferJob<'a> {
         self.problems.lock().push(Problem { path, what: what.into() });
     }
 
+    /// Records damage of the volume at `path`.
+    pub(crate) fn damage(&self, path: Vec<u8>, what: impl Into<String>) {
+        self.damaged.store(true, Relaxed);
+        self.problem(path, what);
+    }
+
+    /// Records that the volume could not read `path`.
+    pub(crate) fn unread(&self, path: Vec<u8>, what: impl Into<String>, error: &lanefs::Error) {
+        if error.is_damage() { self.damage(path, what) } else { self.problem(path, what) }
+    }
+
     /// Records a remark that is no failure.
     pub(crate) fn note(&self, text: String) {
         self.notes.lock().push(text);
@@ -126,7 +139,8 @@ impl<'a> TransferJob<'a> {
         if ends_transfer(&error) {
             self.stop(Error::volume(format!("{doing} '{}'", shown(&path)), error));
         } else {
-            self.problem(path, format!("{doing}: {error}"));
+            let what = format!("{doing}: {error}");
+            self.unread(path, what, &error);
         }
     }
 
@@ -175,6 +189,7 @@ impl<'a> TransferJob<'a> {
         Report {
             counts: self.counts(),
             notes,
+            damaged: self.damaged.into_inner(),
             interrupted: self.interrupted.into_inner(),
             stopped: self.stopped.into_inner(),
             problems: self.problems.into_inner(),

@@ -79,4 +79,6 @@ pub use inventory::{Inventory, Item, take_inventory};
 pub use job::{Control, Progress, ProgressState, Silent};
 pub use name::shown;
 pub use replacement::Replacement;
-pub use report::{Counts, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report};
+pub use report::{
+    Counts, EXIT_DAMAGED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report,
+};

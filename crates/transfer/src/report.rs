@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const EXIT_DONE: u8 = 0;
 /// Exit code of a transfer that left out some files and finished the rest.
 pub const EXIT_PARTLY: u8 = 1;
+/// Exit code of a transfer that met damage of the volume, and left out or spoiled what is damaged.
+pub const EXIT_DAMAGED: u8 = 3;
 /// Exit code of a transfer that stopped early: full volume or disk, failing device, damaged archive.
 pub const EXIT_STOPPED: u8 = 4;
 /// Exit code of an interrupted transfer (128 + SIGINT).
@@ -61,6 +63,8 @@ pub struct Report {
     pub counts: Counts,
     /// Files not transferred, or not unchanged, in the order in which the transfer reached them.
     pub problems: Vec<Problem>,
+    /// True where some of the problems are damage of the volume.
+    pub damaged: bool,
     /// Losses that the destination causes by its nature, one line each: owners without root, refused
     /// attributes. They do not make the transfer a failure.
     pub notes: Vec<String>,
@@ -75,10 +79,12 @@ pub struct Report {
 impl Report {
     /// Returns the exit code for this outcome: one of the `EXIT_` constants.
     pub fn exit_code(&self) -> u8 {
-        if self.stopped.is_some() {
-            EXIT_STOPPED
+        if let Some(error) = &self.stopped {
+            if error.is_damage() { EXIT_DAMAGED } else { EXIT_STOPPED }
         } else if self.interrupted {
             EXIT_INTERRUPTED
+        } else if self.damaged {
+            EXIT_DAMAGED
         } else if !self.problems.is_empty() {
             EXIT_PARTLY
         } else {
@@ -108,9 +114,13 @@ mod tests {
         report.problems.push(Problem { path: b"a\nb".to_vec(), what: "no".into() });
         assert_eq!(report.exit_code(), 1);
         assert_eq!(report.problems[0].to_string(), "a\\x0ab: no");
+        report.damaged = true;
+        assert_eq!(report.exit_code(), 3);
         report.interrupted = true;
         assert_eq!(report.exit_code(), 130);
         report.stopped = Some(Error::Usage("full".into()));
         assert_eq!(report.exit_code(), 4);
+        report.stopped = Some(Error::Expansion { factor: 2 });
+        assert_eq!(report.exit_code(), 3);
     }
 }

@@ -49,6 +49,98 @@ fn a_scrub_names_wrong_data_and_its_exit_code_says_so() {
     run(&["fsck", image]).ends(0);
 }
 
+/// Runs commands that meet damage: each ends with 3, and names what is damaged. Spaces separate words; IMAGE
+/// and DIR stand for the image and a directory.
+fn assert_damage(v: &TestVolume, image: &str, commands: &[(&str, &str)]) {
+    for (number, (command, named)) in commands.iter().enumerate() {
+        let dir = v.host(&format!("{number}.of.{}", image.len()));
+        fs::create_dir(&dir).expect("a directory");
+        let words = command.split(' ').map(|word| word.replace("IMAGE", image).replace("DIR", text(&dir)));
+        let ran = run(&words.chain(["--no-cache".into()]).collect::<Vec<String>>());
+        assert_eq!(ran.code, 3, "{command}: {}", ran.err);
+        assert!(ran.err.contains(named), "{command}: {}", ran.err);
+    }
+}
+
+/// Commands that read the data of `/d/f` and of the equal file `/d/g`, of which the first block is damaged.
+const READERS: &[(&str, &str)] = &[
+    ("cat IMAGE /d/f", "/d/f"),
+    ("cp IMAGE :/d/f DIR/f", "/d/f"),
+    ("cp IMAGE -r :/d DIR/d", "/d/f"),
+    ("grep IMAGE -c y /", "/d/f"),
+    ("grep IMAGE -c y /d/f", "/d/f"),
+    ("dups IMAGE", "/d/f"),
+    ("export IMAGE / DIR/tree", "/d/f"),
+    ("export IMAGE / --tar DIR/all.tar", "/d/f"),
+    ("export IMAGE /d/f DIR/f", "/d/f"),
+];
+
+#[test]
+fn what_is_damaged_ends_with_3_and_is_named() {
+    let v = TestVolume::new();
+    let image = text(&v.image);
+    run(&["mkdir", image, "/d"]).ends(0);
+    for file in ["/d/f", "/d/g", "/d/name of a file"] {
+        run_with(&["write", image, file], &content()).ends(0);
+    }
+    spoil(&v.image, "/d/f");
+    assert_damage(&v, image, READERS);
+    // The directory.
+    let mut bytes = fs::read(&v.image).expect("the image");
+    let behind_the_journal = 2 << 20;
+    let name = b"name of a file";
+    let leaf = bytes[behind_the_journal..].windows(name.len()).position(|window| window == name);
+    bytes[behind_the_journal + leaf.expect("a leaf")] ^= 1;
+    fs::write(&v.image, bytes).expect("the image");
+    let directory = [
+        ("ls IMAGE /d", "/d"),
+        ("ls IMAGE -R /", "/d"),
+        ("find IMAGE /", "/d"),
+        ("tree IMAGE /", "/d"),
+        ("du IMAGE /", "/d"),
+        ("pick IMAGE --filter f", "/d"),
+        ("grep IMAGE -c y /", "/d"),
+        ("dups IMAGE", "/d"),
+        ("cp IMAGE -r :/ DIR/copy", "/d"),
+        ("export IMAGE / DIR/tree", "/d"),
+        ("export IMAGE / --tar DIR/all.tar", "d/"),
+        ("map IMAGE --svg DIR/map.svg", "/d"),
+        ("cat IMAGE /d/f", "/d/f"),
+        ("stat IMAGE /d/f", "/d/f"),
+        ("lookup IMAGE /d/f", "not found"),
+        ("rm IMAGE -r /d", "/d"),
+        ("mv IMAGE /d/f /x", "/d/f"),
+    ];
+    // (In other directories of the host than those before.)
+    let other = v.host("other name.lane");
+    fs::rename(&v.image, &other).expect("renamed");
+    assert_damage(&v, text(&other), &directory);
+}
+
+#[test]
+fn a_damaged_object_of_a_publication_ends_with_3_and_is_named() {
+    let v = TestVolume::new();
+    let image = text(&v.image);
+    run(&["mkdir", image, "/d"]).ends(0);
+    let mut random = lanefs_testkit::seeded::Seeded::new(1);
+    let noise: Vec<u8> = (0..100_000).map(|_| random.bits() as u8).collect();
+    for file in ["/d/f", "/d/g"] {
+        run_with(&["write", image, file], &noise).ends(0);
+    }
+    let url = &format!("file://{}", text(&v.host("store")));
+    run(&["publish", image, url]).ends(0);
+    // The pack with the data is the largest one.
+    let packs = fs::read_dir(v.host("store/packs")).expect("packs").map(|pack| pack.expect("a pack").path());
+    let largest = packs.max_by_key(|pack| fs::metadata(pack).expect("a pack").len()).expect("a pack");
+    let mut bytes = fs::read(&largest).expect("a pack");
+    bytes[9] ^= 1;
+    fs::write(&largest, bytes).expect("a pack");
+    run(&["ls", "--no-cache", url, "/d"]).ends(0);
+    assert_damage(&v, url, READERS);
+    let object = largest.file_name().expect("a name").to_str().expect("text");
+    run(&["cat", "--no-cache", url, "/d/f"]).ends(3).says(object);
+}
+
 #[test]
 fn a_mounted_volume_is_scrubbed_while_it_is_in_use() {
     let m = Mounted::prepare();

@@ -106,9 +106,7 @@ pub(super) fn persist(volume: &Volume, step: &Step) -> Result<Durable> {
 fn ordinary<T>(answer: Result<T>) -> Result<()> {
     match answer {
         Ok(_) => Ok(()),
-        Err(error) if matches!(error.code(), Code::Io | Code::InvariantViolated | Code::InvalidPointer) => {
-            Err(error)
-        }
+        Err(error) if error.is_damage() || error.code() == Code::Io => Err(error),
         Err(lanefs::Error::Damaged { at, why }) => Err(lanefs::Error::Damaged { at, why }),
         Err(_) => Ok(()),
     }

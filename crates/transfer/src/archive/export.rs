@@ -205,7 +205,7 @@ impl<W: Write> ArchiveExport<'_, W> {
                 continue;
             }
             if !self.visited.insert(ino) {
-                self.job.problem(path, "is a directory with a second name (run `lanefs fsck`)");
+                self.job.damage(path, "is a directory with a second name (run `lanefs fsck`)");
                 continue;
             }
             self.member(&path, &attr)?;
@@ -233,7 +233,7 @@ impl<W: Write> ArchiveExport<'_, W> {
             for entry in entries {
                 let mut below = join(path, &entry.name);
                 if !is_entry_name(&entry.name) {
-                    self.job.problem(below, "is no valid name (run `lanefs fsck`)");
+                    self.job.damage(below, "is no valid name (run `lanefs fsck`)");
                     continue;
                 }
                 if entry.kind == FileKind::Directory {
@@ -324,28 +324,32 @@ impl<W: Write> ArchiveExport<'_, W> {
                 let want = (CHUNK_BYTES as u64 - offset % CHUNK_BYTES as u64).min(stop - offset) as usize;
                 let buffer = &mut self.buffer[..want];
                 let read = self.volume.read(attr.ino, offset, buffer);
-                if let Err(error @ lanefs::Error::Expansion { .. }) = read {
-                    self.job.volume_refused(path.to_vec(), "cannot read", error);
-                    return Ok(());
-                }
                 let count = *read.as_ref().unwrap_or(&0);
                 if count < want {
                     buffer[count..].fill(0);
                     if !reported {
-                        let why = read
-                            .map_or_else(|error| error.to_string(), |_| "it is shorter than its size".into());
-                        let what =
-                            format!("cannot be read completely ({why}); the archive has zeros instead");
-                        self.job.problem(path.to_vec(), what);
+                        self.spoiled(path, read);
                         reported = true;
                     }
                 }
-                self.output.write_all(buffer)?;
+                self.output.write_all(&self.buffer[..want])?;
                 self.job.counters.bytes.fetch_add(want as u64, Relaxed);
                 offset += want as u64;
             }
         }
         Ok(())
+    }
+
+    /// Records why the archive has zeros in place of content.
+    fn spoiled(&self, path: &[u8], read: lanefs::Result<usize>) {
+        let text = |why: &str| format!("cannot be read completely ({why}); the archive has zeros instead");
+        match read {
+            Err(error @ lanefs::Error::Expansion { .. }) => {
+                self.job.volume_refused(path.to_vec(), "cannot read", error);
+            }
+            Err(error) => self.job.unread(path.to_vec(), text(&error.to_string()), &error),
+            Ok(_) => self.job.problem(path.to_vec(), text("it is shorter than its size")),
+        }
     }
 }
 

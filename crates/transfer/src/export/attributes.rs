@@ -43,12 +43,22 @@ impl TreeExport<'_> {
     }
 
     fn set_xattrs(&self, target: &XattrTarget<'_>, attr: &Attr) {
-        let names = self.volume.listxattr(attr.ino).unwrap_or_default();
+        let unread = |error: lanefs::Error| match error.is_damage() {
+            true => {
+                let what = format!("its extended attributes cannot be read from the volume: {error}");
+                self.job.damage(format!("inode {}", attr.ino.0).into_bytes(), what);
+            }
+            false => count(&self.job.counters.xattrs_refused),
+        };
+        let names = self.volume.listxattr(attr.ino).unwrap_or_else(|error| {
+            unread(error);
+            Vec::new()
+        });
         for name in names {
-            let value = self.volume.getxattr(attr.ino, &name);
-            match value.map(|value| xattrs::set(target, &name, &value)) {
-                Ok(Ok(())) => count(&self.job.counters.xattrs),
-                _ => count(&self.job.counters.xattrs_refused),
+            match self.volume.getxattr(attr.ino, &name) {
+                Ok(value) if xattrs::set(target, &name, &value).is_ok() => count(&self.job.counters.xattrs),
+                Ok(_) => count(&self.job.counters.xattrs_refused),
+                Err(error) => unread(error),
             }
         }
     }

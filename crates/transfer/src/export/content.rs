@@ -1,6 +1,5 @@
 //! Copying of one file's content to the host.
 
-use crate::error::errno_text;
 use crate::expansion::{Expansion, RangesFailure};
 use crate::host::CHUNK_BYTES;
 use crate::job::TransferJob;
@@ -38,17 +37,6 @@ impl From<RangesFailure> for ExportFailure {
         match failure {
             RangesFailure::Volume(error) => ExportFailure::Volume(error),
             RangesFailure::Stopped => ExportFailure::Stopped,
-        }
-    }
-}
-
-impl ExportFailure {
-    /// Describes the reason, for a problem of the file.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            ExportFailure::Host(errno) => format!("cannot be written: {}", errno_text(*errno)),
-            ExportFailure::Volume(error) => format!("cannot be read from the volume: {error}"),
-            ExportFailure::Stopped => "not finished".into(),
         }
     }
 }

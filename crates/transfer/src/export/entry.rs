@@ -36,14 +36,11 @@ impl TreeExport<'_> {
     ) {
         let attr = match self.volume.getattr(ino) {
             Ok(attr) if attr.kind == FileKind::Directory => {
-                return self.problem(
-                    dir,
-                    name,
-                    "is a directory, but its entry says otherwise (run `lanefs fsck`)",
-                );
+                let what = "is a directory, but its entry says otherwise (run `lanefs fsck`)";
+                return self.damage(dir, name, what);
             }
             Ok(attr) => attr,
-            Err(error) => return self.problem(dir, name, ExportFailure::Volume(error).text()),
+            Err(error) => return self.unread(dir, name, &error),
         };
         if attr.links > 1 {
             return self.export_linked(buffer, dir, fd, &attr, name);
@@ -134,9 +131,7 @@ impl TreeExport<'_> {
             });
         }
         let target = match attr.kind {
-            FileKind::Symlink => {
-                self.volume.readlink(attr.ino).map_err(|_| HostEntryError::Host(Errno::IO))?
-            }
+            FileKind::Symlink => self.volume.readlink(attr.ino).map_err(HostEntryError::Volume)?,
             _ => Vec::new(),
         };
         let node = match attr.kind {
@@ -196,7 +191,7 @@ impl TreeExport<'_> {
             ExportFailure::Volume(error @ lanefs::Error::Expansion { .. }) => {
                 self.job.volume_refused(dir.path(self.source, name), "cannot read", error);
             }
-            ExportFailure::Volume(_) => self.problem(dir, name, failure.text()),
+            ExportFailure::Volume(error) => self.unread(dir, name, &error),
         }
     }
 }

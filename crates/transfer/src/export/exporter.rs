@@ -85,6 +85,20 @@ impl<'a> TreeExport<'a> {
         self.job.problem(dir.path(self.source, name), what);
     }
 
+    /// Records damage of the volume at `name` in `dir`.
+    pub(super) fn damage(&self, dir: &ExportDir, name: &[u8], what: &str) {
+        self.job.damage(dir.path(self.source, name), what);
+    }
+
+    /// Records that the volume could not read `name` in `dir`.
+    pub(super) fn unread(&self, dir: &ExportDir, name: &[u8], error: &lanefs::Error) {
+        self.job.unread(
+            dir.path(self.source, name),
+            format!("cannot be read from the volume: {error}"),
+            error,
+        );
+    }
+
     /// Handles an error of the host: stops the transfer, or records a problem of the name alone.
     pub(super) fn host_refused(&self, dir: &ExportDir, name: &[u8], doing: &str, errno: Errno) {
         if ends_writing(errno) {
@@ -99,6 +113,7 @@ impl<'a> TreeExport<'a> {
     pub(super) fn entry_refused(&self, dir: &ExportDir, name: &[u8], error: &HostEntryError) {
         match error {
             HostEntryError::Host(errno) => self.host_refused(dir, name, "cannot make", *errno),
+            HostEntryError::Volume(error) => self.unread(dir, name, error),
             error => self.problem(dir, name, error.text()),
         }
     }

@@ -17,6 +17,8 @@ pub(crate) enum HostEntryError {
     NoDirectory,
     /// The host refused.
     Host(Errno),
+    /// The volume could not read the target of a link.
+    Volume(lanefs::Error),
 }
 
 impl From<Errno> for HostEntryError {
@@ -35,6 +37,7 @@ impl HostEntryError {
                 "a link or file of the host has the directory's name; links are not followed".into()
             }
             HostEntryError::Host(errno) => errno_text(*errno),
+            HostEntryError::Volume(error) => format!("cannot be read from the volume: {error}"),
         }
     }
 }

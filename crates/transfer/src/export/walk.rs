@@ -1,6 +1,5 @@
 //! The walk over the volume's tree: tasks, directories, and their entries.
 
-use super::content::ExportFailure;
 use super::dir::ExportDir;
 use super::exporter::TreeExport;
 use super::host_entry::HostEntryError;
@@ -190,11 +189,11 @@ impl TreeExport<'_> {
         name: &[u8],
     ) {
         if !self.visited.lock().insert(ino) {
-            return self.problem(parent, name, "is a directory with a second name (run `lanefs fsck`)");
+            return self.damage(parent, name, "is a directory with a second name (run `lanefs fsck`)");
         }
         let attr = match self.volume.getattr(ino) {
             Ok(attr) => attr,
-            Err(error) => return self.problem(parent, name, ExportFailure::Volume(error).text()),
+            Err(error) => return self.unread(parent, name, &error),
         };
         let (fd, made) = match self.make_directory(parent, name) {
             Ok(opened) => opened,
@@ -239,7 +238,7 @@ impl TreeExport<'_> {
             let entries = match self.volume.readdir(dir.attr.ino, cookie, TASK_ENTRIES) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.problem(dir, b"", ExportFailure::Volume(error).text());
+                    self.unread(dir, b"", &error);
                     break;
                 }
             };
@@ -247,7 +246,7 @@ impl TreeExport<'_> {
             cookie = last.cookie;
             for entry in entries {
                 if !is_entry_name(&entry.name) {
-                    self.problem(dir, &entry.name, "is no valid name (run `lanefs fsck`)");
+                    self.damage(dir, &entry.name, "is no valid name (run `lanefs fsck`)");
                 } else if entry.kind == FileKind::Directory {
                     dir.add_task();
                     queue.push(ExportTask::Directory(dir.clone(), entry.ino, entry.name));
