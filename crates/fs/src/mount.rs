@@ -8,7 +8,7 @@ use crate::mkfs;
 use crate::options::{Access, CreateOptions, OpenOptions};
 use crate::shared::Shared;
 use crate::space::recount;
-use crate::volume::Volume;
+use crate::volume::{Listeners, Volume};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
@@ -17,8 +17,8 @@ use lanefs_store::{
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, OnceLock};
 
 /// Threads that read ahead: while one waits for the device, another prepares memory.
 const READERS_AHEAD: usize = 3;
@@ -103,7 +103,8 @@ impl Volume {
         if superblock.has_data_checksums() {
             store.use_data_checksums();
         }
-        let volume = Volume { shared: Shared::new(store, superblock, options), listener: OnceLock::new() };
+        let volume =
+            Volume { shared: Shared::new(store, superblock, options), listener: Listeners::default() };
         volume.read_ahead();
         Ok(volume)
     }

@@ -12,8 +12,9 @@ use crate::write_plan::WritePlan;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, MAX_NAME};
 use lanefs_store::{FileId, StoreStats};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open volume. Every method takes `&self` and may be called from many threads.
 ///
@@ -21,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// and after some seconds without a call. Dropping a volume closes it, but cannot report an error.
 pub struct Volume {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) listener: OnceLock<Listener>,
+    pub(crate) listener: Listeners,
 }
 
 impl std::fmt::Debug for Volume {
@@ -37,7 +38,14 @@ impl std::fmt::Debug for Volume {
 }
 
 /// Function that is called after each change.
-pub(crate) type Listener = Box<dyn Fn(&Volume, Changed<'_>) + Send + Sync>;
+type Listener = dyn Fn(&Volume, Changed<'_>) + Send + Sync;
+
+/// The listener of a volume, if it has one.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    is_set: AtomicBool,
+    listener: RwLock<Option<Arc<Listener>>>,
+}
 
 impl Volume {
     /// Returns the bytes of the volume, with all changes.
@@ -229,15 +237,33 @@ impl Volume {
     ///
     /// Without a listener a change costs one read of a word.
     pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
-        self.listener.set(Box::new(tell)).is_ok()
+        let mut listener = self.listener.listener.write();
+        if listener.is_some() {
+            return false;
+        }
+        *listener = Some(Arc::new(tell));
+        self.listener.is_set.store(true, Ordering::Release);
+        true
+    }
+
+    /// Removes the listener. Threads that call it at that moment end their call later.
+    pub fn forget_listener(&self) {
+        let mut listener = self.listener.listener.write();
+        self.listener.is_set.store(false, Ordering::Release);
+        *listener = None;
     }
 
     pub(crate) fn has_listener(&self) -> bool {
-        self.listener.get().is_some()
+        self.listener.is_set.load(Ordering::Acquire)
     }
 
     pub(crate) fn notify(&self, changes: &[Changed<'_>]) {
-        if let Some(tell) = self.listener.get() {
+        if !self.has_listener() {
+            return;
+        }
+        // The listener may call the volume, so it is not called under the lock.
+        let tell = self.listener.listener.read().clone();
+        if let Some(tell) = tell {
             changes.iter().for_each(|change| tell(self, *change));
         }
     }

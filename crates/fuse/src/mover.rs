@@ -36,7 +36,8 @@ impl Mover {
     /// [`Error::Move`]: the mount has ended; the mount or `volume` can be changed; files of 255 older
     /// versions are in use. [`Error::Volume`]: a root cannot be listed. The mount stays as it is, and
     /// `volume` closes.
-    pub fn move_to(&mut self, volume: Volume) -> Result<()> {
+    pub fn move_to(&mut self, volume: impl Into<Arc<Volume>>) -> Result<()> {
+        let volume = volume.into();
         debug_assert!(!serves_the_kernel(), "a notification waits for threads that serve the kernel");
         let refused = |why| Err(Error::Move(why));
         let Some(served) = self.served.upgrade() else { return refused("the mount has ended") };

@@ -48,7 +48,7 @@ impl Invalidations {
     /// version for ever.
     ///
     /// # Errors
-    /// The host's, when it cannot start a thread.
+    /// The host's, when it cannot start a thread; the volume has a listener already.
     pub(crate) fn start(
         volume: &OpenVersion<'_>,
         served: &Arc<Served>,
@@ -62,7 +62,7 @@ impl Invalidations {
         std::thread::Builder::new().name("lanefs-invalidate".to_owned()).spawn(work)?;
         let to = sender.clone();
         let root = volume.numbers.root;
-        volume.on_change(move |volume, changed| {
+        let is_set = volume.on_change(move |volume, changed| {
             if serves_the_kernel() {
                 return;
             }
@@ -77,6 +77,9 @@ impl Invalidations {
             // Fails only after the mount has ended.
             let _ = to.send(invalidation);
         });
+        if !is_set {
+            return Err(std::io::Error::other("the volume has a listener, as a mounted one has"));
+        }
         Ok(Invalidations(sender))
     }
 

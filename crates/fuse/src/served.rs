@@ -14,8 +14,8 @@ use lanefs::{AccessTimes, Ino, Volume};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 std::thread_local! {
     static SERVES_THE_KERNEL: Cell<bool> = const { Cell::new(false) };
@@ -91,7 +91,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(volume: Volume, options: &Options) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, options: &Options) -> Self {
         Served {
             versions: Versions::new(volume),
             access_times: AccessRules::new(options.access_times, options.directory_access_times),

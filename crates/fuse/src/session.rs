@@ -63,8 +63,8 @@ pub struct Mount {
     sender: Sender<Event>,
     events: Mutex<Receiver<Event>>,
     notifier: Notifier,
-    /// Connection for notifications, until the mount serves commands.
-    connection: Option<OwnedFd>,
+    /// `None` once the mount has ended.
+    invalidations: Option<Invalidations>,
     commands: Option<CommandSocket>,
     /// Watch over the state that a remount changes; `None` where the host does not let it.
     state: Option<StateWatch>,
@@ -89,10 +89,16 @@ impl Mount {
     /// Mounts `volume` on `dir`. On return the mount works. A volume that is open for reading makes a mount
     /// for reading.
     ///
+    /// The program may go on using a volume that it has in an [`Arc`], or takes from
+    /// [`volume`](Self::volume): programs that use the mount see its changes at once. For that the mount is
+    /// the volume's [listener](Volume::on_change) until it ends.
+    ///
     /// # Errors
+    /// [`Error::Option`]: the volume has a listener already, as it has in another mount.
     /// [`Error::Directory`]: `dir` cannot serve as a mount point. [`Error::Option`]: the number of threads is
     /// impossible. [`Error::Host`], [`Error::Helper`]: the host refuses.
-    pub fn start(volume: Volume, dir: &Path, options: &Options) -> Result<Mount> {
+    pub fn start(volume: impl Into<Arc<Volume>>, dir: &Path, options: &Options) -> Result<Mount> {
+        let volume = volume.into();
         let threads = options.thread_count()?;
         let options = &Options { read_only: options.read_only || volume.is_read_only(), ..options.clone() };
         let dir = directory(dir)?;
@@ -117,7 +123,7 @@ impl Mount {
             sender,
             events: Mutex::new(events),
             notifier,
-            connection: Some(notifications),
+            invalidations: None,
             commands: None,
             state: None,
             stop_timeout: STOP_TIMEOUT,
@@ -133,6 +139,8 @@ impl Mount {
             .name("lanefs-mount".to_owned())
             .spawn(serve)
             .map_err(|error| Error::io("starting a thread", &error))?;
+        let invalidations = mount.invalidate(notifications)?;
+        mount.invalidations = Some(invalidations);
         rustix::fs::statfs(&mount.dir).map_err(|errno| {
             Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
         })?;
@@ -152,18 +160,30 @@ impl Mount {
     /// The host's: no socket, or no thread.
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
-        let current = self.served.versions.current();
-        let invalidations = match (current.open(), self.connection.take()) {
-            (Ok(volume), Some(connection)) => {
-                Invalidations::start(&volume, &self.served, self.notifier.clone(), connection)
-                    .map_err(failed)?
-            }
-            _ => return Ok(()),
-        };
-        let served = Arc::clone(&self.served);
-        let socket = CommandSocket::start(served, invalidations, service);
-        self.commands = Some(socket.map_err(failed)?);
+        if let (Some(invalidations), None) = (&self.invalidations, &self.commands) {
+            let socket = CommandSocket::start(Arc::clone(&self.served), invalidations.clone(), service);
+            self.commands = Some(socket.map_err(failed)?);
+        }
         Ok(())
+    }
+
+    /// Lets the kernel know of changes that do not come from it.
+    fn invalidate(&self, connection: OwnedFd) -> Result<Invalidations> {
+        let current = self.served.versions.current();
+        let volume = current.open().map_err(|_| Error::Move("the mount has ended"))?;
+        Invalidations::start(&volume, &self.served, self.notifier.clone(), connection)
+            .map_err(|error| Error::io("telling the kernel of changes", &error))
+    }
+
+    /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of the
+    /// mount such a volume stays open.
+    ///
+    /// # Errors
+    /// [`Error::Move`]: the mount has ended.
+    pub fn volume(&self) -> Result<Arc<Volume>> {
+        let current = self.served.versions.current();
+        let volume = current.open().map_err(|_| Error::Move("the mount has ended"))?;
+        Ok(volume.share())
     }
 
     /// Returns a handle that moves the mount to other versions of the volume.
@@ -197,7 +217,8 @@ impl Mount {
         Stopper(self.sender.clone())
     }
 
-    /// Serves until the mount ends, and closes the volume, which makes everything durable.
+    /// Serves until the mount ends, and closes the volume, which makes everything durable. A volume that the
+    /// program has, too, is synced and stays open.
     ///
     /// # Errors
     /// The volume's: changes since the last sync may be lost.
@@ -205,14 +226,21 @@ impl Mount {
         let ended = self.wait_for_end();
         // No more commands: this cancels those that execute, and waits for them.
         self.commands = None;
-        self.connection = None;
+        self.invalidations = None;
         self.state = None;
         self.advance(Phase::Ended);
         // Waits for requests in progress; later ones fail.
         let volumes = self.served.versions.end();
         debug_assert!(!volumes.is_empty(), "the volume is taken out once");
         self.advance(Phase::Closed);
-        volumes.into_iter().try_for_each(Volume::close)?;
+        volumes.into_iter().try_for_each(|volume| {
+            volume.forget_listener();
+            match Arc::try_unwrap(volume) {
+                Ok(volume) => volume.close(),
+                Err(volume) if volume.is_read_only() => Ok(()),
+                Err(volume) => volume.sync(),
+            }
+        })?;
         Ok(ended)
     }
 

@@ -21,7 +21,7 @@ const MAX_MISSING: usize = 1 << 16;
 /// A version of the volume.
 pub(crate) struct Version {
     /// Taken out when the mount ends; later requests fail with `ENOTCONN`.
-    volume: RwLock<Option<Volume>>,
+    volume: RwLock<Option<Arc<Volume>>>,
     numbers: InodeNumbers,
     /// Number of references to inodes that replies have given to the kernel and that it has not returned. The
     /// kernel has the root without a reference, and never returns it.
@@ -33,7 +33,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    fn new(volume: Volume, number: u8) -> Arc<Self> {
+    fn new(volume: Arc<Volume>, number: u8) -> Arc<Self> {
         let numbers = InodeNumbers { root: volume.root(), version: number };
         let (volume, references) = (RwLock::new(Some(volume)), AtomicU64::new(0));
         let (is_older, missing) = Default::default();
@@ -57,7 +57,7 @@ impl Version {
     }
 
     /// Takes the volume out, once no request uses it.
-    fn end(&self) -> Option<Volume> {
+    fn end(&self) -> Option<Arc<Volume>> {
         self.volume.write().take()
     }
 }
@@ -66,7 +66,7 @@ impl Version {
 pub(crate) struct OpenVersion<'v> {
     pub(crate) numbers: InodeNumbers,
     version: &'v Version,
-    volume: MappedRwLockReadGuard<'v, Volume>,
+    volume: MappedRwLockReadGuard<'v, Arc<Volume>>,
 }
 
 impl Deref for OpenVersion<'_> {
@@ -78,6 +78,11 @@ impl Deref for OpenVersion<'_> {
 }
 
 impl OpenVersion<'_> {
+    /// The volume, for somebody who uses it beside the mount.
+    pub(crate) fn share(&self) -> Arc<Volume> {
+        Arc::clone(&self.volume)
+    }
+
     /// Converts attributes.
     pub(crate) fn entry(&self, attr: &Attr) -> Entry {
         Entry { attr: self.numbers.attr(attr), generation: generation(attr) }
@@ -147,7 +152,7 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    pub(crate) fn new(volume: Volume) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>) -> Self {
         let state = State { current: Version::new(volume, 0), older: Vec::new() };
         Versions { state: RwLock::new(state), moving: Mutex::new(()) }
     }
@@ -186,7 +191,7 @@ impl Versions {
     ///
     /// # Errors
     /// The volume, where all numbers of versions are in use.
-    pub(crate) fn replace(&self, volume: Volume) -> Result<(), Volume> {
+    pub(crate) fn replace(&self, volume: Arc<Volume>) -> Result<(), Arc<Volume>> {
         let mut state = self.state.write();
         state.retire();
         let last = state.current.number();
@@ -218,7 +223,7 @@ impl Versions {
     }
 
     /// Takes all volumes out, the current one first, once no request uses them.
-    pub(crate) fn end(&self) -> Vec<Volume> {
+    pub(crate) fn end(&self) -> Vec<Arc<Volume>> {
         // Requests need the state while their end is waited for.
         let versions: Vec<_> = {
             let state = self.state.read();
@@ -241,11 +246,11 @@ mod tests {
     use super::*;
     use lanefs::CreateOptions;
 
-    fn volume() -> Volume {
+    fn volume() -> Arc<Volume> {
         let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
         let volume = Volume::create_memory(&options).expect("a volume");
         volume.write_file("/f", b"text").expect("a file");
-        volume
+        Arc::new(volume)
     }
 
     /// Gives the kernel the file of a version; returns its number.
