@@ -29,6 +29,7 @@ pub mod json;
 pub mod metrics;
 pub mod mode;
 mod mount_helper;
+pub mod mount_options;
 pub mod mounted;
 pub mod new_file;
 pub mod output_file;

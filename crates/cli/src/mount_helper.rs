@@ -3,11 +3,12 @@
 use crate::commands::mount::MountRequest;
 use crate::failure::{Failure, exit_code, print_clap};
 use crate::image::{self, Image};
+use crate::mount_options::MountOptions;
 use crate::mounted::{self, mount_failure};
 use crate::publication::StoreArgs;
 use crate::{exit, interrupt};
 use clap::Parser;
-use lanefs_fuse::{Options, remount, unmount};
+use lanefs_fuse::{remount, unmount};
 use std::path::PathBuf;
 
 /// `mount.fuse.lanefs IMAGE DIR [-sfnv] [-o OPTIONS]`, as mount(8) calls it.
@@ -85,13 +86,14 @@ pub(crate) fn run_if_called() -> Option<u8> {
 
 impl MountHelper {
     fn mount(self) -> Result<u8, Failure> {
-        let mut options = Options::default();
+        let mut options = MountOptions::default();
         self.apply(&mut options).map_err(|error| mount_failure(&error))?;
         if self.fake {
             return Ok(exit::OK);
         }
         if options.remount {
-            let done = remount::remount(&self.dir, |options| self.apply(options));
+            let done =
+                remount::remount(&self.dir, |mount| MountOptions::change(mount, |all| self.apply(all)));
             return done.map(|()| exit::OK).map_err(|error| mount_failure(&error));
         }
         StoreArgs::add_of_mount(&options)?;
@@ -99,7 +101,7 @@ impl MountHelper {
     }
 
     /// Applies the options of the command line.
-    fn apply(&self, options: &mut Options) -> lanefs_fuse::Result<()> {
+    fn apply(&self, options: &mut MountOptions) -> lanefs_fuse::Result<()> {
         for option in self.options.iter().flat_map(|list| list.split(',')) {
             match options.apply(option) {
                 Err(error) if !self.sloppy => return Err(error),

@@ -2,12 +2,12 @@
 
 use crate::escape::escape;
 use crate::failure::Failure;
+use crate::mount_options::MountOptions;
 use crate::{bytes, console, exit, interrupt, size};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use lanefs::{Access, OpenOptions, Volume};
-use lanefs_fuse::Options;
 use lanefs_publish::{
     Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Reference, Store,
     StoreError, default_cache,
@@ -71,7 +71,7 @@ impl StoreArgs {
     ///
     /// # Errors
     /// The size of the cache is none, or too small.
-    pub fn add_of_mount(options: &Options) -> Result<(), Failure> {
+    pub fn add_of_mount(options: &MountOptions) -> Result<(), Failure> {
         let parse = |text: &String| cache_size(text).map_err(|why| Failure::usage("cache-size", &why, ""));
         let size = options.cache_size.as_ref().map(parse).transpose()?;
         let mut all = OPTIONS.write();

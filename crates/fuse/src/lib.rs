@@ -73,7 +73,7 @@ mod xattrs;
 pub use control::{CommandRequest, Service};
 pub use error::{Error, Result};
 pub use mover::Mover;
-pub use options::{FOLLOW_SECONDS, Options};
+pub use options::Options;
 pub use remote::RemoteVolume;
 pub use session::{Ended, Mount, Stopper, directory};
 pub use snapshots::RemoteSnapshot;

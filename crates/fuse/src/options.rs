@@ -13,8 +13,6 @@ pub struct Options {
     pub access_times: AccessTimes,
     /// True where that rule holds for directories, too; otherwise their times of access stay.
     pub directory_access_times: bool,
-    /// True to change the options of a mount that exists, instead of mounting.
-    pub remount: bool,
     /// True to let other users use the mount, as far as permissions allow. Mounts of root always do.
     pub allow_other: bool,
     /// True to execute no commands of clients on the volume: it is reached through the kernel only.
@@ -27,20 +25,6 @@ pub struct Options {
     pub execute: bool,
     /// Number of threads that serve the kernel, from 1 to 256; `None` for the default.
     pub threads: Option<usize>,
-    /// Destination of messages, as given: a file, or `syslog`.
-    pub log: Option<String>,
-    /// Size of the block cache, as given.
-    pub cache: Option<String>,
-    /// Seconds after which the mount of a publication asks for a newer version of its tag; `None`: never.
-    pub follow: Option<u32>,
-    /// Directory of the local cache of publications, as given.
-    pub cache_dir: Option<String>,
-    /// Size of that cache, as given.
-    pub cache_size: Option<String>,
-    /// True for no such cache.
-    pub no_cache: bool,
-    /// Server of the store of a publication, as given.
-    pub endpoint: Option<String>,
     /// Source that the table of mounts shows: the image.
     pub source: PathBuf,
 }
@@ -51,20 +35,12 @@ impl Default for Options {
             read_only: false,
             access_times: AccessTimes::Relative,
             directory_access_times: true,
-            remount: false,
             allow_other: false,
             no_commands: false,
             devices: true,
             set_id: true,
             execute: true,
             threads: None,
-            log: None,
-            cache: None,
-            follow: None,
-            cache_dir: None,
-            cache_size: None,
-            no_cache: false,
-            endpoint: None,
             source: PathBuf::from("lanefs"),
         }
     }
@@ -102,23 +78,30 @@ const IGNORED_WITH_VALUE: [&str; 9] =
 
 /// Largest accepted number of threads.
 const MAX_THREADS: usize = 256;
-/// Seconds between two questions for a newer version, where none are given.
-pub const FOLLOW_SECONDS: u32 = 30;
-/// Most seconds between two questions: a week.
-const MAX_FOLLOW_SECONDS: u32 = 7 * 86_400;
 
 impl Options {
+    /// The options, for messages.
+    pub const NAMES: &str = "ro, rw, noatime, nodiratime, relatime, strictatime, allow_other, nocommands, nodev, \
+                             nosuid, noexec, threads=N";
+
     /// Applies a list in the form of `-o`: `ro,noatime,threads=8`. Of options that contradict each other the
     /// last one counts.
     ///
     /// # Errors
     /// [`Error::Option`] names the option that is unknown or impossible, and the possible ones.
     pub fn apply(&mut self, list: &str) -> Result<()> {
-        list.split(',').filter(|option| !option.is_empty()).try_for_each(|option| self.apply_one(option))
+        let mut options = list.split(',').filter(|option| !option.is_empty());
+        options.try_for_each(|option| match self.apply_known(option)? {
+            true => Ok(()),
+            false => Err(unknown(option)),
+        })
     }
 
-    /// Applies one option.
-    fn apply_one(&mut self, option: &str) -> Result<()> {
+    /// Applies one option; false where there is none of that name here. A program may have more.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a value that is impossible.
+    pub fn apply_known(&mut self, option: &str) -> Result<bool> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
@@ -131,7 +114,6 @@ impl Options {
             ("strictatime", None) => self.access_times = AccessTimes::Always,
             ("diratime", None) => self.directory_access_times = true,
             ("nodiratime", None) => self.directory_access_times = false,
-            ("remount", None) => self.remount = true,
             ("allow_other", None) => self.allow_other = true,
             ("nocommands", None) => self.no_commands = true,
             ("commands", None) => self.no_commands = false,
@@ -142,19 +124,12 @@ impl Options {
             ("exec", None) => self.execute = true,
             ("noexec", None) => self.execute = false,
             ("threads", Some(number)) => self.threads = Some(threads(number)?),
-            ("log", Some(log)) => self.log = Some(log.to_owned()),
-            ("cache", Some(size)) => self.cache = Some(size.to_owned()),
-            ("follow", seconds) => self.follow = Some(seconds.map_or(Ok(FOLLOW_SECONDS), follow_seconds)?),
-            ("cache-dir", Some(dir)) => self.cache_dir = Some(dir.to_owned()),
-            ("cache-size", Some(size)) => self.cache_size = Some(size.to_owned()),
-            ("no-cache", None) => self.no_cache = true,
-            ("endpoint", Some(url)) => self.endpoint = Some(url.to_owned()),
             (name, None) if IGNORED.contains(&name) => {}
             (name, Some(_)) if IGNORED_WITH_VALUE.contains(&name) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
-            _ => return Err(unknown(option)),
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the options as a list, which [`apply`](Self::apply) accepts.
@@ -165,7 +140,6 @@ impl Options {
                 list.push(text.to_owned());
             }
         };
-        add(self.remount, "remount");
         add(self.access_times == AccessTimes::Never, "noatime");
         add(self.access_times == AccessTimes::Always, "strictatime");
         add(!self.directory_access_times, "nodiratime");
@@ -175,13 +149,6 @@ impl Options {
         add(!self.set_id, "nosuid");
         add(!self.execute, "noexec");
         list.extend(self.threads.map(|number| format!("threads={number}")));
-        list.extend(self.log.iter().map(|log| format!("log={log}")));
-        list.extend(self.cache.iter().map(|size| format!("cache={size}")));
-        list.extend(self.follow.map(|seconds| format!("follow={seconds}")));
-        list.extend(self.cache_dir.iter().map(|dir| format!("cache-dir={dir}")));
-        list.extend(self.cache_size.iter().map(|size| format!("cache-size={size}")));
-        list.extend(self.no_cache.then(|| "no-cache".to_owned()));
-        list.extend(self.endpoint.iter().map(|url| format!("endpoint={url}")));
         list.join(",")
     }
 
@@ -205,22 +172,12 @@ fn checked_threads(number: usize) -> Result<usize> {
     number.ok_or_else(|| Error::Option(format!("threads: give a number from 1 to {MAX_THREADS}")))
 }
 
-/// Parses the seconds between two questions for a newer version.
-fn follow_seconds(number: &str) -> Result<u32> {
-    let number = number.parse().ok().filter(|number| (1..=MAX_FOLLOW_SECONDS).contains(number));
-    number.ok_or_else(|| Error::Option(format!("follow: give seconds from 1 to {MAX_FOLLOW_SECONDS}")))
-}
-
-/// Builds the error for an option that is unknown or not supported.
+/// Builds the error for an option that is unknown.
 fn unknown(option: &str) -> Error {
-    Error::Option(match option.split('=').next().unwrap_or_default() {
-        "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
-        _ => format!(
-            "{option}: no such option; there are ro, rw, noatime, nodiratime, relatime, strictatime, \
-             allow_other, nocommands, nodev, nosuid, noexec, remount, threads=N, log=FILE, cache=SIZE, follow=SECONDS, \
-             cache-dir=DIR, cache-size=SIZE, no-cache, endpoint=URL, and those for mount(8) alone"
-        ),
-    })
+    Error::Option(format!(
+        "{option}: no such option; there are {}, and those for mount(8) alone",
+        Options::NAMES
+    ))
 }
 
 #[cfg(test)]
@@ -240,18 +197,16 @@ mod tests {
             parsed("defaults,nofail,_netdev,x-systemd.automount,user=me,,relatime"),
             Options::default()
         );
-        let options = parsed("ro,noatime,nodev,nosuid,noexec,allow_other,threads=3,log=syslog,cache=1G");
+        let options = parsed("ro,noatime,nodev,nosuid,noexec,allow_other,threads=3");
         assert!(options.read_only && options.allow_other && options.access_times == AccessTimes::Never);
         assert!(!options.devices && !options.set_id && !options.execute);
-        assert_eq!((options.threads, options.log.as_deref()), (Some(3), Some("syslog")));
-        assert_eq!(options.cache.as_deref(), Some("1G"));
-        assert_eq!(parsed("follow").follow, Some(FOLLOW_SECONDS));
+        assert_eq!(options.threads, Some(3));
         assert!(!parsed("ro,rw").read_only, "the last one counts");
         assert!(parsed("nocommands").no_commands && !parsed("nocommands,commands").no_commands);
         assert!(parsed("nodev,dev,nosuid,suid,noexec,exec,nodiratime,diratime") == Options::default());
         assert_eq!(parsed("noatime,strictatime,lazytime").access_times, AccessTimes::Always);
-        let table = parsed("remount,rw,relatime,user_id=0,group_id=0,default_permissions,max_read=1048576");
-        assert_eq!(table, Options { remount: true, ..Options::default() });
+        let table = parsed("rw,relatime,user_id=0,group_id=0,default_permissions,max_read=1048576");
+        assert_eq!(table, Options::default());
     }
 
     #[test]
@@ -259,10 +214,9 @@ mod tests {
         for list in [
             "",
             "ro",
-            "remount,ro,strictatime",
-            "noatime,nodiratime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid",
+            "ro,strictatime",
+            "noatime,nodiratime,nodev,threads=7,allow_other,noexec,nosuid",
             "nocommands,noexec",
-            "ro,follow=5,cache-dir=/var/cache/l,cache-size=1G,no-cache,endpoint=http://localhost:9000",
         ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));
         }
@@ -270,9 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_named() {
-        for list in
-            ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount=1", "ro=1", "noacl", "follow=0"]
-        {
+        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount", "ro=1", "noacl"] {
             let error = Options::default().apply(list).unwrap_err();
             assert!(error.is_usage(), "{list}");
             let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));

@@ -8,6 +8,7 @@ pub use server::{CommandLineRunner, MountRequest};
 use crate::exit;
 use crate::failure::Failure;
 use crate::image::{self, Image};
+use crate::mount_options::MountOptions;
 use crate::mounted::image_mount_failure;
 use crate::publication::StoreArgs;
 use clap::Args;
@@ -78,10 +79,11 @@ impl Mount {
     /// The options are wrong, the image cannot be opened, or the host refuses the mount.
     pub fn execute(&self, runner: CommandLineRunner) -> Result<u8, Failure> {
         let failure = |error| image_mount_failure(&self.image, &error);
-        let mut options = Options::default();
+        let mut options = MountOptions::default();
         self.apply(&mut options).map_err(failure)?;
         if options.remount {
-            remount::remount(&self.dir, |options| self.apply(options)).map_err(failure)?;
+            let change = |mount: &mut Options| MountOptions::change(mount, |all| self.apply(all));
+            remount::remount(&self.dir, change).map_err(failure)?;
             return Ok(exit::OK);
         }
         StoreArgs::add_of_mount(&options)?;
@@ -95,12 +97,12 @@ impl Mount {
     }
 
     /// Applies the options of the command line.
-    fn apply(&self, options: &mut Options) -> lanefs_fuse::Result<()> {
+    fn apply(&self, options: &mut MountOptions) -> lanefs_fuse::Result<()> {
         for list in &self.options {
             options.apply(list)?;
         }
-        options.read_only |= self.read_only;
-        options.allow_other |= self.allow_other;
+        options.mount.read_only |= self.read_only;
+        options.mount.allow_other |= self.allow_other;
         if let Some(threads) = self.threads {
             options.apply(&format!("threads={threads}"))?;
         }

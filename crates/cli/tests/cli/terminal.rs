@@ -78,8 +78,11 @@ fn lines(words: &[String], command: &Command) -> Vec<Vec<OsString>> {
             line(None, "v.lane", MISSING),
             line(None, EVIL, EVIL),
             line(None, MISSING, MISSING),
-            line(None, "v.lane", "/"),
         ]);
+        // A mount would be one on the root of the host.
+        if words[0] != "mount" {
+            lines.push(line(None, "v.lane", "/"));
+        }
     }
     lines
 }

@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::mount_options::MountOptions;
 use crate::publication::Reading;
-use lanefs_fuse::{Mount, Mover, Options};
+use lanefs_fuse::{Mount, Mover};
 use lanefs_publish::Reference;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ const END_UNUSED_EVERY: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// The image is no publication, or the URL names a version.
-pub(super) fn check(options: &Options, image: &Image) -> Result<(), Failure> {
+pub(super) fn check(options: &MountOptions, image: &Image) -> Result<(), Failure> {
     let why = match image {
         _ if options.follow.is_none() => return Ok(()),
         Image::Publication(location) => match location.reference() {

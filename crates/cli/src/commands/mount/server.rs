@@ -5,13 +5,14 @@ use crate::console;
 use crate::escape::escape;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::mount_options::MountOptions;
 use crate::mounted::{image_mount_failure, mount_failure};
 use crate::publication::{self, Reading, Tell};
 use crate::{bytes, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
 use lanefs_fuse::logging::{self, Destination};
-use lanefs_fuse::{CommandRequest, Ended, Mount, Options, Service, Statistics, Stopper, remount};
+use lanefs_fuse::{CommandRequest, Ended, Mount, Service, Statistics, Stopper, remount};
 use lanefs_transfer::by_descriptor::FilePlace;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -33,7 +34,7 @@ pub struct MountRequest {
     /// The directory.
     pub dir: PathBuf,
     /// Options of the mount.
-    pub options: Options,
+    pub options: MountOptions,
     /// Prints nothing on success.
     pub quiet: bool,
 }
@@ -79,7 +80,7 @@ impl MountRequest {
     /// Mounts a volume that is mounted already on this directory, too. False where it is not mounted.
     fn bind(&self) -> Result<bool, Failure> {
         let Image::Path(path) = &self.image else { return Ok(false) };
-        let bound = remount::bind(path, &self.dir, &self.options);
+        let bound = remount::bind(path, &self.dir, &self.options.mount);
         let Some(first) = bound.map_err(|error| mount_failure(&error))? else { return Ok(false) };
         if !self.quiet {
             let (image, dir) = (escape(&self.image.name()), escape(bytes::of_path(&self.dir)));
@@ -134,18 +135,19 @@ impl MountRequest {
     }
 
     fn mount(&self, runner: CommandLineRunner) -> Result<Mount, Failure> {
-        let mut options = self.options.clone();
-        options.read_only |= self.image.is_publication();
+        let options = &self.options;
+        let mut mount_options = options.mount.clone();
+        mount_options.read_only |= self.image.is_publication();
         if let Some(cache) = &options.cache {
             let bytes = size::parse_size(cache).map_err(|why| Failure::usage("cache", &why, ""))?;
             image::set_cache(bytes);
         }
-        options.source = self.source();
-        follow::check(&options, &self.image)?;
+        mount_options.source = self.source();
+        follow::check(options, &self.image)?;
         // The directory is checked first: opening the image takes longer.
         lanefs_fuse::directory(&self.dir).map_err(|error| mount_failure(&error))?;
-        let (volume, reading) = self.open(options.read_only)?;
-        let mut mount = Mount::start(volume, &self.dir, &options)
+        let (volume, reading) = self.open(mount_options.read_only)?;
+        let mut mount = Mount::start(volume, &self.dir, &mount_options)
             .map_err(|error| image_mount_failure(&self.image, &error))?;
         if let (Some(seconds), Some(reading)) = (options.follow, &reading) {
             follow::start(&mut mount, Arc::clone(reading), Duration::from_secs(seconds.into()))?;
