@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A mount of a volume in a file.
 struct Mounted {
@@ -188,4 +189,39 @@ fn only_a_mount_of_lanefs_can_be_changed() {
         let refused = remount::remount(dir, |options| options.apply("ro"));
         assert!(matches!(refused, Err(Error::Directory { .. })), "{refused:?}");
     }
+}
+
+#[test]
+fn a_volume_is_used_beside_its_mount_and_after_it() {
+    let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+    let volume = Arc::new(Volume::create_memory(&options).expect("a volume"));
+    volume.write_file("/a", b"first").expect("write");
+    for round in 0..2 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mount = Mount::start(Arc::clone(&volume), dir.path(), &Options::default())
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        // The kernel keeps what it has read until it is told of a change.
+        for content in ["second", "third, longer", "4"] {
+            let path = dir.path().join("a");
+            std::fs::read(&path).expect("read");
+            volume.write_file("/a", content).expect("write");
+            let is_new = || std::fs::read(&path).expect("read") == content.as_bytes();
+            let patience = std::time::Instant::now();
+            while !is_new() {
+                assert!(patience.elapsed().as_secs() < 60, "the kernel has the old content");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        std::fs::write(dir.path().join(format!("by-mount-{round}")), b"there").expect("write");
+        let shared = mount.volume().expect("the volume");
+        assert!(Arc::ptr_eq(&shared, &volume));
+        let other = tempfile::tempdir().expect("a directory");
+        let error = Mount::start(Arc::clone(&volume), other.path(), &Options::default()).err();
+        assert!(error.expect("refused").to_string().contains("listener"));
+        drop(shared);
+        mount.stop().expect("stop");
+        assert_eq!(volume.read_file(format!("/by-mount-{round}")).expect("read"), b"there");
+        volume.write_file("/after", b"it goes on").expect("write");
+    }
+    Arc::try_unwrap(volume).expect("nobody else has it").close().expect("close");
 }
