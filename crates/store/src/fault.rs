@@ -115,6 +115,15 @@ pub(crate) fn io_fault(at: u64, doing: &'static str, error: &io::Error) -> Fault
     Fault::Io { at, doing, errno }
 }
 
+/// Returns the fault for a failure of the device at byte `at`, where it has file data.
+#[cold]
+pub(crate) fn data_fault(at: u64, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::InvalidData => Fault::WrongData { at },
+        _ => io_fault(at, "reading", error),
+    }
+}
+
 /// Returns the fault for file data at `at`, where metadata or a table is.
 #[cold]
 pub(crate) fn misplaced(at: u64) -> Fault {

@@ -1,6 +1,6 @@
 //! Fetches: one thread reads an absent block from the device, however many wait for it.
 
-use crate::fault::{expectation, io_fault, misplaced};
+use crate::fault::{data_fault, expectation, io_fault, misplaced};
 use crate::neighbours::DATA_WINDOW;
 use crate::range::BlockRange;
 use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
@@ -361,7 +361,7 @@ impl Store {
                 let at = index * BLOCK;
                 // One read a block finds the blocks that cannot be read.
                 let done = if failed { device.read_at(at, self.frame(at, BLOCK)) } else { Ok(()) };
-                let done = done.map_err(|error| io_fault(at, "reading", &error));
+                let done = done.map_err(|error| data_fault(at, &error));
                 let done = done.and_then(|()| self.verify_data(device, at));
                 if done.is_ok() {
                     self.make_resident(index, fresh(index));
