@@ -203,16 +203,16 @@ fn a_volume_is_used_beside_its_mount_and_after_it() {
         // The kernel keeps what it has read until it is told of a change.
         for content in ["second", "third, longer", "4"] {
             let path = dir.path().join("a");
-            std::fs::read(&path).expect("read");
+            fs::read(&path).expect("read");
             volume.write_file("/a", content).expect("write");
-            let is_new = || std::fs::read(&path).expect("read") == content.as_bytes();
+            let is_new = || fs::read(&path).expect("read") == content.as_bytes();
             let patience = std::time::Instant::now();
             while !is_new() {
                 assert!(patience.elapsed().as_secs() < 60, "the kernel has the old content");
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         }
-        std::fs::write(dir.path().join(format!("by-mount-{round}")), b"there").expect("write");
+        fs::write(dir.path().join(format!("by-mount-{round}")), b"there").expect("write");
         let shared = mount.volume().expect("the volume");
         assert!(Arc::ptr_eq(&shared, &volume));
         let other = tempfile::tempdir().expect("a directory");
