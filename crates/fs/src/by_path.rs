@@ -13,7 +13,7 @@ use crate::volume::Volume;
 use crate::{attempt::Core, error::Outcome, namespace, xattr};
 use lanefs_format::{Code, FileKind};
 
-/// Names of attributes and attributes by path.
+/// # Names and attributes, by path
 impl Volume {
     pub(crate) fn start_at_root(&self) -> Start<'static> {
         let root = self.root().0;

@@ -9,6 +9,7 @@ use crate::types::{Caller, Ino};
 use crate::volume::Volume;
 use lanefs_format::{BLOCK, Code, FileKind, INODE_NO_DATA_CHECKSUMS, inode as f};
 
+/// # Checksums of a file
 impl Volume {
     /// Returns true where the data of a file have checksums; of a directory, where those of new files in it
     /// will have some. (On a volume [without checksums](crate::CreateOptions::data_checksums) the attribute

@@ -48,6 +48,7 @@ impl Piece {
     }
 }
 
+/// # Copies of ranges
 impl Volume {
     /// Copies up to `len` bytes from one file to another, or within a file. Returns their number: it is
     /// smaller at the end of the source, or where an error follows the first bytes. Holes stay holes, in

@@ -7,6 +7,7 @@ use crate::volume::Volume;
 use lanefs_format::Code;
 use std::sync::atomic::Ordering;
 
+/// # Freezing
 impl Volume {
     /// Makes the volume read-only or writable. On return no change is in progress. While the volume is
     /// read-only, every change fails with [`Code::ReadOnly`], everything is durable, and the device is marked

@@ -35,6 +35,7 @@ pub struct GroupUse {
     pub longest_free_blocks: u64,
 }
 
+/// # Use of groups
 impl Volume {
     /// Counts the blocks of a group by their use. Other threads may change the volume meanwhile.
     ///

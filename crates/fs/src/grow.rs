@@ -28,6 +28,7 @@ struct Layout {
     journal: Extent,
 }
 
+/// # Growth
 impl Volume {
     /// Grows the volume to `size` bytes (rounded down to a multiple of the block size). After a crash it has
     /// the old size or the new one.

@@ -61,6 +61,7 @@ impl Drop for HolderCount<'_> {
     }
 }
 
+/// # Inodes that outlive their names
 impl Volume {
     /// True while the inode has a holder.
     pub fn is_held(&self, ino: Ino) -> bool {

@@ -16,6 +16,7 @@ pub(crate) fn label_bytes(label: &str) -> std::result::Result<[u8; fields::LABEL
     Ok(bytes)
 }
 
+/// # Label and UUID
 impl Volume {
     /// Changes the volume's UUID, its label or both, durably. Nothing but the superblock is written. 16 zero
     /// bytes are no UUID.

@@ -10,6 +10,7 @@ use lanefs_format::{
 };
 use std::fmt::Write;
 
+/// # Blocks for people
 impl Volume {
     /// Decodes the block at a byte position into lines of text: its kind, its fields, its list.
     ///

@@ -29,6 +29,7 @@ const GROWTH: u64 = 16;
 /// Part of the memory that the process may use which the cache takes by default.
 const CACHE_PART: u64 = 4;
 
+/// # Making, opening and closing
 impl Volume {
     /// Makes a volume in a file, which is created sparse, or on a raw device.
     ///

@@ -139,6 +139,7 @@ pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> 
     xattr::get(core, node, name)
 }
 
+/// # Calls by inode number and single names
 impl Volume {
     /// Runs a change that removes names, which must not fail because the volume is full.
     fn change_names<T>(&self, mut operation: impl FnMut(&mut Edit<'_>) -> Outcome<T>) -> Result<T> {

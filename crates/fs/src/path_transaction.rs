@@ -150,6 +150,7 @@ impl<'c> Transaction<'_, 'c> {
     }
 }
 
+/// # Several changes together
 impl Volume {
     /// Begins a transaction of several changes by path.
     pub fn transaction<'c>(&self) -> Transaction<'_, 'c> {

@@ -20,6 +20,7 @@ pub struct ReadDir<'v> {
     is_last: bool,
 }
 
+/// # Directories, by path
 impl Volume {
     /// Lists the entries of a directory.
     ///

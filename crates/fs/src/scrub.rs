@@ -70,6 +70,7 @@ pub struct ScrubReport {
 /// A block that seems wrong.
 type Suspect = (u64, Option<BlockKind>);
 
+/// # Checksums of all data
 impl Volume {
     /// Reads all used blocks from position `from` on from the device and verifies them. `go_on` is called now
     /// and then with the position reached and the volume's size; where it returns false the scrub stops, and

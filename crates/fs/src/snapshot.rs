@@ -24,6 +24,7 @@ pub struct VolumeSnapshot {
     device: DeviceSnapshot,
 }
 
+/// # Snapshots
 impl Volume {
     /// Takes a snapshot, which has all changes so far. Operations of other threads go on meanwhile, except
     /// for the short time in which a commit copies the changed blocks.

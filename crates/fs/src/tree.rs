@@ -71,6 +71,7 @@ pub(crate) fn make_dirs(
     Ok(dir)
 }
 
+/// # Trees of directories
 impl Volume {
     /// Makes a directory and the missing ones above it. An existing directory stays as it is.
     ///

@@ -26,6 +26,7 @@ pub struct UsedBlocks {
     pub is_metadata: bool,
 }
 
+/// # Blocks in use
 impl Volume {
     /// Returns the number of block groups.
     pub fn group_count(&self) -> u64 {

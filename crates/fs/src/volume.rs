@@ -18,6 +18,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open volume. Every method takes `&self` and may be called from many threads.
 ///
+/// | task | calls |
+/// |---|---|
+/// | make, open, close | [`create`](Self::create), [`create_memory`](Self::create_memory), [`open`](Self::open), [`open_or_create`](Self::open_or_create), [`close`](Self::close); devices and bytes: [`create_device`](Self::create_device), [`open_device`](Self::open_device), [`from_bytes`](Self::from_bytes), [`to_bytes`](Self::to_bytes) |
+/// | whole files, by path | [`read_file`](Self::read_file), [`write_file`](Self::write_file); [`File`](crate::File) for parts of a file |
+/// | names and attributes, by path | [`metadata`](Self::metadata), [`exists`](Self::exists), [`read_dir`](Self::read_dir), [`create_dir`](Self::create_dir), [`mkdir_all`](Self::mkdir_all), [`remove_file`](Self::remove_file), [`remove_dir`](Self::remove_dir), [`remove_all`](Self::remove_all), [`rename`](Self::rename), [`hard_link`](Self::hard_link), [`symlink`](Self::symlink), [`read_link`](Self::read_link), [`set_permissions`](Self::set_permissions), [`set_attributes`](Self::set_attributes), [`xattr`](Self::xattr), [`set_xattr`](Self::set_xattr) |
+/// | several changes that happen together | [`transaction`](Self::transaction) |
+/// | millions of paths and files | [`resolve_batch`](Self::resolve_batch), [`resolve_into`](Self::resolve_into), [`read_files`](Self::read_files), [`view_files`](Self::view_files), [`write_many`](Self::write_many); [`LookupService`](crate::LookupService), [`EpochReader`](crate::EpochReader) |
+/// | POSIX, by inode number and for a caller | [`lookup`](Self::lookup), [`getattr`](Self::getattr), [`setattr`](Self::setattr), [`create_file`](Self::create_file), [`mkdir`](Self::mkdir), [`mknod`](Self::mknod), [`symlink_at`](Self::symlink_at), [`link`](Self::link), [`unlink`](Self::unlink), [`rmdir`](Self::rmdir), [`rename_at`](Self::rename_at), [`readdir`](Self::readdir), [`read`](Self::read), [`write`](Self::write), [`append`](Self::append), [`hold`](Self::hold) and [`release`](Self::release) |
+/// | durability | [`sync`](Self::sync), [`fsync`](Self::fsync), [`snapshot`](Self::snapshot), [`set_read_only`](Self::set_read_only) |
+/// | the volume as a whole | [`statfs`](Self::statfs), [`stats`](Self::stats), [`label`](Self::label), [`uuid`](Self::uuid), [`grow`](Self::grow), [`check`](Self::check), [`scrub`](Self::scrub), [`on_change`](Self::on_change) |
+///
 /// Changes are durable after [`sync`](Volume::sync), [`fsync`](Volume::fsync) or [`close`](Volume::close),
 /// and after some seconds without a call. Dropping a volume closes it, but cannot report an error.
 pub struct Volume {
@@ -47,6 +58,7 @@ pub(crate) struct Listeners {
     listener: RwLock<Option<Arc<Listener>>>,
 }
 
+/// # Durability, and the volume as a whole
 impl Volume {
     /// Returns the bytes of the volume, with all changes.
     ///

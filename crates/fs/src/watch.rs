@@ -16,6 +16,7 @@ pub struct Watch<'v> {
     volume: &'v Volume,
 }
 
+/// # Metadata for an engine beside the volume
 impl Volume {
     /// Begins to watch the metadata; `None` where there is a watch already.
     ///

@@ -102,6 +102,7 @@ impl Place {
     }
 }
 
+/// # Whole files, by path
 impl Volume {
     /// Reads the whole content of a file: one state of it, whatever other threads write meanwhile.
     ///

@@ -83,6 +83,7 @@ struct NewFiles<'n> {
     directories: Directories,
 }
 
+/// # Many new files in a call
 impl Volume {
     /// Makes many files, as [`Caller::OWNER`]. File `i` gets the bytes from offset `i` to offset `i + 1` of
     /// `data`, so there is one more offset than there are files. Returns a code for each: a file that exists

@@ -43,6 +43,7 @@ const LANES: usize = 32;
 /// some four blocks, one after the other, and more for each directory on the way.
 const ROUNDS: usize = 24;
 
+/// # Many paths in a call
 impl Volume {
     /// Resolves many paths at once. The results are in the order of the paths, and one bad path never affects
     /// another.

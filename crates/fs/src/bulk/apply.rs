@@ -47,6 +47,7 @@ struct BatchOutcome {
     inodes: Vec<Ino>,
 }
 
+/// # Changes by path, many at a time with an engine
 impl Volume {
     /// Applies changes as [`apply`](Self::apply), with the same answers, but many at a time: one transaction
     /// for some ten thousand, in which an engine finds the names and computes the new directories. After a

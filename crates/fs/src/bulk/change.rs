@@ -70,6 +70,7 @@ impl From<Code> for Applied {
     }
 }
 
+/// # Changes by path, one by one
 impl Volume {
     /// Makes changes one by one, in their order, each in a transaction of its own; a change that fails harms
     /// no other. The caller is [`Caller::OWNER`](crate::Caller::OWNER); relative paths begin at `base`.

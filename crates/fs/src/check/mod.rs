@@ -148,6 +148,7 @@ struct PassResult {
     journal: JournalState,
 }
 
+/// # Check and repair
 impl Volume {
     /// Checks every invariant of the format; with `repair`, repairs the faults. See
     /// [`check_with`](Self::check_with).

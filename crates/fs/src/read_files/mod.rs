@@ -51,6 +51,7 @@ pub use parts::FileSink;
 pub(crate) use planned::PlannedFile;
 pub use views::FileViews;
 
+/// # Many files in a call
 impl Volume {
     /// Reads many files, or a part of each, into one piece of memory, in the order asked for. Each file has
     /// the result that [`read`](Self::read) has for the same caller, and one bad file never affects another:

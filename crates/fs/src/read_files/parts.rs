@@ -41,6 +41,7 @@ pub trait FileSink {
     fn take(&mut self, at: u64, len: usize) -> std::result::Result<(), Self::Error>;
 }
 
+/// # Many files, part after part
 impl Volume {
     /// Reads many files, or a part of each, as [`read_files`](Self::read_files) does and with the same
     /// results. Their bytes go to a `sink`, as much at a time as it has memory for; `layout` tells where they

@@ -160,6 +160,7 @@ impl ViewedFile {
     }
 }
 
+/// # Many files in place
 impl Volume {
     /// Reads many files, or a part of each, without copying them where that is possible: a file that lies in
     /// one extent is a slice of the memory in which the volume keeps its blocks. Files that are inline, have
