@@ -1,5 +1,5 @@
-//! Options of `lanefs mount`, as `mount(8)` and `/etc/fstab` write them: those of the mount itself, and those of
-//! the program that serves it.
+//! Options of `lanefs mount`, as `mount(8)` and `/etc/fstab` write them: those of the mount itself, and those
+//! of the program that serves it.
 
 use lanefs_fuse::{Error, Options, Result};
 

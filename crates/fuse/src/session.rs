@@ -175,8 +175,8 @@ impl Mount {
             .map_err(|error| Error::io("telling the kernel of changes", &error))
     }
 
-    /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of the
-    /// mount such a volume stays open.
+    /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of
+    /// the mount such a volume stays open.
     ///
     /// # Errors
     /// [`Error::Move`]: the mount has ended.
