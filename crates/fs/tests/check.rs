@@ -14,6 +14,8 @@ mod log_writer;
 mod logs;
 #[path = "check/misplaced.rs"]
 mod misplaced;
+#[path = "check/transactions.rs"]
+mod transactions;
 
 use faults::{FAULTS, FixtureInodes};
 use fixture::{HIDDEN, OWNER, Path, closed, fill, options, orphan, tree};

@@ -1,0 +1,65 @@
+//! Transactions of several changes by path, cut off at any write to the device.
+
+use crate::fixture::options;
+use crate::image::Overlay;
+use lanefs::*;
+use std::sync::Arc;
+
+/// The names and contents below the root directory.
+fn content(volume: &Volume) -> Vec<(String, Vec<u8>)> {
+    let (mut all, mut dirs) = (Vec::new(), vec![String::new()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in volume.read_dir(format!("{dir}/")).expect("list") {
+            let entry = entry.expect("an entry");
+            let path = format!("{dir}/{}", String::from_utf8(entry.name).expect("text"));
+            if entry.kind == FileKind::Directory {
+                dirs.push(path.clone());
+                all.push((path, Vec::new()));
+            } else {
+                let bytes = volume.read_file(&path).expect("content");
+                all.push((path, bytes));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_transaction_that_is_cut_off_at_any_write_has_happened_or_has_not() {
+    let device = Overlay::new(&Arc::new(vec![0; 16 << 20]));
+    let created = Volume::create_device(Box::new(device.clone()), &options(16 << 20, InodeSize::B256));
+    let volume = created.expect("create");
+    let (old, new) = (vec![1; 20_000], vec![2; 30_000]);
+    volume.mkdir_all("/d/e", 0o755).expect("mkdir");
+    for path in ["/a", "/b", "/d/c"] {
+        volume.write_file(path, &old).expect("write");
+    }
+    volume.sync().expect("sync");
+    let (before, tree_before) = (device.copy(), content(&volume));
+    device.take_writes();
+    let mut transaction = volume.transaction();
+    transaction.write_file("/a", &new).remove_file("/b").rename("/d/c", "/b").write_file("/new", b"small");
+    transaction.create_dir_all("/x/y").write_file("/x/y/z", &new).rename("/x/y", "/d/y").remove_dir("/x");
+    transaction
+        .hard_link("/a", "/d/e/a")
+        .set_attributes("/a", SetAttr { size: Some(25_000), ..SetAttr::default() });
+    transaction.commit().expect("committed");
+    volume.sync().expect("sync");
+    let tree_after = content(&volume);
+    let writes = device.take_writes();
+    let (mut had, mut had_not) = (0, 0);
+    for end in 0..=writes.len() {
+        let device = before.copy();
+        for (at, bytes) in &writes[..end] {
+            Device::write_slice(&device, *at, bytes).expect("inside");
+        }
+        let volume = Volume::open_device(Box::new(device), Access::Write).expect("open");
+        let tree = content(&volume);
+        assert!(tree == tree_before || tree == tree_after, "{end} of {} writes", writes.len());
+        *(if tree == tree_after { &mut had } else { &mut had_not }) += 1;
+        let report = volume.check(false, &|_, _| {}).expect("check");
+        assert!(report.findings.is_empty(), "{end} of {} writes: {:?}", writes.len(), report.findings);
+    }
+    assert!(had > 0 && had_not > 0, "{had} had happened, {had_not} had not");
+}
