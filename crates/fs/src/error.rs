@@ -242,6 +242,9 @@ impl Error {
         match self {
             Error::Code(code) | Error::At { code, .. } => *code,
             Error::Damaged { .. } => Code::InvariantViolated,
+            Error::Image { kind: ErrorKind::Exists, .. } => Code::Exists,
+            Error::Image { kind: ErrorKind::InUse, .. } => Code::Busy,
+            Error::Image { kind: ErrorKind::Unsupported, .. } => Code::Unsupported,
             Error::Image { .. } => Code::Invalid,
             Error::Expansion { .. } => Code::FileTooLarge,
             Error::WrongData { .. } => Code::WrongData,

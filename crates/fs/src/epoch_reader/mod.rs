@@ -103,7 +103,12 @@ impl EpochReader {
     /// [`Code::Invalid`](crate::Code::Invalid) for a batch of no file, a row without a path, a start behind
     /// the last file, or more than 2^32 - 1 paths; [`Error::Io`](crate::Error::Io) where the host has no
     /// thread left.
-    pub fn new(volume: Arc<Volume>, paths: Arc<PathSet>, options: EpochOptions) -> Result<Self> {
+    pub fn new(
+        volume: impl Into<Arc<Volume>>,
+        paths: impl Into<Arc<PathSet>>,
+        options: EpochOptions,
+    ) -> Result<Self> {
+        let (volume, paths) = (volume.into(), paths.into());
         let order = options.rows(paths.len())?;
         let blocks = volume.shared.state.store.stats().blocks_allowed;
         // The metadata that the lookups fetch are still there when the files are read.
