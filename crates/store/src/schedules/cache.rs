@@ -317,7 +317,7 @@ fn pinned_blocks_under_the_cache() {
 
 #[test]
 fn pinned_blocks_do_not_leave() {
-    explore(1500, pinned_blocks_under_the_cache);
+    explore(4000, pinned_blocks_under_the_cache);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn canary_pins_that_the_cache_forgets_are_noticed() {
 
 #[test]
 fn canary_pins_without_a_second_look_are_noticed() {
-    finds(NoSecondLook, 1500, pinned_blocks_under_the_cache);
+    finds(NoSecondLook, 4000, pinned_blocks_under_the_cache);
 }
 
 #[test]
