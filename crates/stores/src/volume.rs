@@ -26,7 +26,8 @@ impl UrlOptions {
     }
 }
 
-/// Opens the volume that a URL names, for reading. It stays the same version, whatever is published meanwhile.
+/// Opens the volume that a URL names, for reading. It stays the same version, whatever is published
+/// meanwhile.
 ///
 /// ```
 /// use lanefs::{CreateOptions, Volume};

@@ -103,8 +103,8 @@ pub trait Device: Send + Sync {
     /// Fills `buffer` from byte `at` on.
     ///
     /// # Errors
-    /// The host's error; `UnexpectedEof` past the end; `InvalidData` for bytes that the device itself has found
-    /// damaged.
+    /// The host's error; `UnexpectedEof` past the end; `InvalidData` for bytes that the device itself has
+    /// found damaged.
     fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()>;
 
     /// Fills a slice, as [`read_at`](Self::read_at).

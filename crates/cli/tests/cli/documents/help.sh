@@ -42,7 +42,7 @@ fixture() {
     lanefs publish v.lane file:///srv/photos#draft >/dev/null
 }
 
-# What most examples have and one must not find, and mounts.
+# Removes what other examples need and this one must not find, and mounts what it needs.
 differ() {
     case $1 in
         'lanefs mkfs v.lane'*) rm v.lane ;;

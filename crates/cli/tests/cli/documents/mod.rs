@@ -1,7 +1,8 @@
 //! The documents, run: each block of shell of README.md and docs/*.md, and each example of a help text.
 //!
-//! The blocks of a page run in their order, in one directory of a sandbox. A page tells by comments what must be
-//! there before, and what cannot run in a test (`page.rs`). The test lists what did not run, with the reasons.
+//! The blocks of a page run in their order, in one directory of a sandbox. A page tells by comments what must
+//! be there before, and what cannot run in a test (`page.rs`). The test lists what did not run, with the
+//! reasons.
 
 mod help;
 mod page;
