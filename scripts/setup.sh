@@ -36,6 +36,10 @@ python3:ensurepip       python3-venv test  makes the environment of the Python p
 python3                 python3     python builds the Python package
 python3:ensurepip       python3-venv python makes the environment of the Python package
 sqlite3                 sqlite3     test   runs on the heap
+unshare                 util-linux  test   gives the documents that run mounts of their own
+bash                    bash        test   runs the documents
+jq                      jq          test   reads JSON in examples of the help
+xz                      xz-utils    test   unpacks an archive in an example of the help
 rg                      ripgrep     test   the oracle of `lanefs grep`
 fzf                     fzf         test   the oracle of `lanefs pick`
 script                  bsdutils    test   the terminal on which `lanefs pick` is tested

@@ -1,6 +1,6 @@
 //! Errors of the library as Python's exceptions.
 
-use lanefs::{Code, Error};
+use lanefs::{Code, Error, ErrorKind};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::ffi::{OsStr, OsString};
@@ -29,6 +29,9 @@ pub(crate) fn of(error: &Error, path: Option<&[u8]>) -> PyErr {
         // A batch or its memory is to blame, not a file.
         (Error::At { code: Code::Invalid, what }, None) => PyValueError::new_err(what.clone()),
         (Error::At { code, what }, None) => of_code(*code, what.as_bytes()),
+        (Error::Image { kind: ErrorKind::Exists, why, .. }, Some(_)) => {
+            with_errno(Code::Exists.errno(), why.clone(), path)
+        }
         (Error::Image { why, .. }, Some(_)) => with_errno(error.errno(), why.clone(), path),
         (Error::Io { source, .. }, Some(_)) if source.raw_os_error().is_some() => {
             with_errno(error.errno(), source.to_string(), path)

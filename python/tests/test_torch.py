@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 import lanefs  # noqa: E402
 import lanefs.torch  # noqa: E402
 from conftest import MIB  # noqa: E402
-from readme import example  # noqa: E402
+from documents import example  # noqa: E402
 
 COLOURS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
 
@@ -146,9 +146,17 @@ def test_the_readme_feeds_a_loader(tmp_path, monkeypatch, capsys):
         for i in range(100 + number):
             (folder / f"{i}.png").write_bytes(png(colour))
     monkeypatch.chdir(tmp_path)
-    exec(example("DataLoader"), {})
+    exec(example("README.md", "DataLoader"), {})
     batches = capsys.readouterr().out.splitlines()
     assert batches == [
         "torch.Size([256, 4, 4, 3]) torch.Size([256])",
         "torch.Size([47, 4, 4, 3]) torch.Size([47])",
     ]
+
+
+def test_the_page_feeds_a_loader(image, monkeypatch):
+    monkeypatch.chdir(image.parent)
+    image.rename("photos.lane")
+    names = {"lanefs": lanefs, "torch": torch, "transform": lambda image: torch.from_numpy(np.array(image))}
+    exec(example("docs/python.md", "DataLoader"), names)
+    assert names["images"].shape == (30, 4, 4, 3)

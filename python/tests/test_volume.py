@@ -15,8 +15,9 @@ def test_modes_make_open_and_replace_a_volume(tmp_path):
     path = tmp_path / "v.lane"
     with lanefs.Volume.open(path, "x", size=16 * MIB) as volume:
         volume.write_file("/a", b"first")
-    with pytest.raises(OSError, match="exists already"):
+    with pytest.raises(FileExistsError, match="exists already") as refused:
         lanefs.Volume.open(path, "x", size=16 * MIB)
+    assert (refused.value.errno, refused.value.filename) == (errno.EEXIST, str(path))
     with lanefs.Volume.open(path, "r+") as volume:
         assert volume.read_file("/a") == b"first"
         volume.write_file("/a", b"second")

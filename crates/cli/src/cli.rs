@@ -52,7 +52,7 @@ fn after_help() -> String {
   lanefs mkfs photos.lane --size 8G
   lanefs import photos.lane ~/Pictures /Pictures
   lanefs ls -l photos.lane /Pictures
-  find /Pictures | lanefs lookup photos.lane --paths - --stat
+  find /Pictures | lanefs lookup photos.lane --paths - --stat --no-follow
   lanefs fsck photos.lane
   lanefs mount photos.lane /mnt
   lanefs shell mem:1G

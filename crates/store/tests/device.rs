@@ -243,6 +243,24 @@ fn the_length_is_what_resize_says_and_new_bytes_are_zero() {
 }
 
 #[test]
+fn a_length_that_the_host_refuses_leaves_no_file_and_costs_an_older_one_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+    std::fs::write(&old, "content").expect("a file");
+    // No host has such files.
+    for path in [&new, &old] {
+        assert!(FileDevice::create(path, u64::MAX - 4095, true).is_err());
+    }
+    assert!(!new.exists());
+    assert_eq!(std::fs::read(&old).expect("the older file"), b"content");
+    // A name that leads to nothing is another's.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("target", &link).expect("a link");
+    FileDevice::create(&link, 4096, true).expect("creates the target");
+    assert!(dir.path().join("target").exists());
+}
+
+#[test]
 fn a_device_that_has_only_the_old_methods_does_many_too() {
     let device = Planted::Nothing.plant(MemoryDevice::new(vec![0; 1 << 20]));
     exercise(&device, 5, 2, 100).expect("agrees with the vector");

@@ -29,7 +29,7 @@ use type_letter::TypeLetter;
   lanefs find v.lane / --name '*.jpg' --size +1M
   lanefs find v.lane --type d --empty
   lanefs find v.lane /logs --mtime +30 --delete
-  lanefs find v.lane --print0 | lanefs lookup v.lane -0 --paths -
+  lanefs find v.lane --print0 | lanefs lookup v.lane -0 --paths - --no-follow
   lanefs find v.lane --name '*.rs' --engine gpu
   lanefs find v.lane --fuzzy 'srmain .rs$' --limit 10
 

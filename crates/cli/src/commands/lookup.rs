@@ -67,9 +67,9 @@ docs/cli.md lists all.
 
 Examples:
   lanefs lookup v.lane /etc/passwd /etc/nothing
-  find /share | lanefs lookup v.lane --paths - --stat
+  find /share | lanefs lookup v.lane --paths - --stat --no-follow
   lanefs lookup v.lane --paths manifest.txt | grep -v '^0'     missing paths
-  find /share -print0 | lanefs lookup v.lane -0 --paths - --json > answers
+  find /share -print0 | lanefs lookup v.lane -0 --paths - --no-follow --json > answers
 
 Exit codes: {} all paths were found, {} some were not, {} wrong usage, {} the volume is damaged,
 {} input or output failed, {} interrupted.",

@@ -22,7 +22,7 @@ const NEW_FILE_PERM: u16 = 0o644;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   date | lanefs write v.lane /stamp
-  tar c . | lanefs write v.lane /backup.tar
+  tar c src | lanefs write v.lane /src.tar
   echo more | lanefs write v.lane --append /log")]
 pub struct Write {
     /// Append to the content instead of replacing it

@@ -80,7 +80,7 @@ const MOST_MEMORY: u64 = 256 << 20;
 /// 16 MiB, and what it reports.
 const MOST_WRITTEN: u64 = 100 * (16 << 20) + (64 << 20);
 
-/// Runs of the commands, without options that all have. IMAGE is the image or URL, and DIR a directory.
+/// Runs of the commands, without options that all have. IMAGE is the image or URL, DIR an empty directory.
 /// Each command of the parser that takes an image or a publication has one.
 const RUNS: &[&str] = &[
     "info IMAGE",

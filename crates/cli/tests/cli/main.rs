@@ -5,6 +5,7 @@ mod bounds;
 mod checksums;
 mod common;
 mod copies;
+mod documents;
 mod du;
 mod files;
 mod follow;

@@ -68,22 +68,51 @@ impl FileDevice {
     /// As [`create`](Self::create); `InvalidInput` for the mode of a raw device.
     pub fn create_with(path: &Path, len: u64, replace: bool, options: &FileOptions) -> io::Result<Self> {
         let is_raw = host::is_raw(path);
-        let flags = if is_raw || replace { OFlags::empty() } else { OFlags::EXCL };
-        let create = if is_raw { OFlags::empty() } else { OFlags::CREATE };
         // Nobody else opens it before it has the mode.
         let first = if options.mode.is_some() { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(0o666) };
-        let device = Self::locked(path, OFlags::RDWR | create | flags, true, first)?;
-        if let Some(mode) = options.mode {
-            device.set_mode(mode)?;
+        let locked = |flags| Self::locked(path, OFlags::RDWR | flags, true, first);
+        let (device, is_new) =
+            match locked(if is_raw { OFlags::empty() } else { OFlags::CREATE | OFlags::EXCL }) {
+                Err(error) if replace && error.kind() == io::ErrorKind::AlreadyExists => {
+                    (locked(OFlags::CREATE)?, false)
+                }
+                device => (device?, !is_raw),
+            };
+        match device.make(len, options.mode) {
+            Ok(()) => Ok(device.set_up(options)),
+            Err(error) => {
+                if is_new {
+                    device.remove(path);
+                }
+                Err(error)
+            }
         }
-        if !is_raw {
-            // No byte of an older file may show through: truncate it first, now that it is locked.
-            device.resize(0)?;
-            device.resize(len)?;
-        } else if device.len() < len {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the device is smaller than that"));
+    }
+
+    /// Gives a device the mode and the length of a new one.
+    fn make(&self, len: u64, mode: Option<u16>) -> io::Result<()> {
+        if let Some(mode) = mode {
+            self.set_mode(mode)?;
         }
-        Ok(device.set_up(options))
+        if self.raw {
+            let is_small = self.len() < len;
+            let small = || io::Error::new(io::ErrorKind::InvalidInput, "the device is smaller than that");
+            return if is_small { Err(small()) } else { Ok(()) };
+        }
+        // A length that the host refuses costs an older file nothing.
+        self.resize(len)?;
+        // No byte of an older file may show through: truncate it, now that it is locked.
+        self.resize(0)?;
+        self.resize(len)
+    }
+
+    /// Removes the name of this file, where it is still this file's.
+    fn remove(&self, path: &Path) {
+        let id = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let own = rustix::fs::fstat(&self.file).map(id);
+        if own.is_ok() && rustix::fs::lstat(path).map(id) == own {
+            drop(std::fs::remove_file(path));
+        }
     }
 
     /// Opens the device as every host can: with system calls and the page cache.
