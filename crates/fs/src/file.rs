@@ -5,10 +5,10 @@ use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::ops::regular;
 use crate::path::show;
-use crate::resolve::{self, Start};
+use crate::resolve;
 use crate::types::{Attr, Caller, Ino, SetAttr};
 use crate::volume::Volume;
-use crate::whole::{PERM, Place};
+use crate::whole::{PERM, Target};
 use lanefs_format::Code;
 use std::io;
 use std::ops::Deref;
@@ -108,12 +108,9 @@ impl FileMode {
                 Inode::load(core, ino)?.attr()
             });
         }
-        let at_link = Start { follow: false, ..volume.start_at_root() };
+        let target = Target { start, path, perm: self.perm, is_new: self.create_new };
         let (attr, place) = volume.hold_made(|edit, plan, count| {
-            if self.create_new && resolve::resolve(edit.core, &at_link, path).is_ok() {
-                return Err(Code::Exists.into());
-            }
-            let place = Place::of(edit, &start, path)?;
+            let place = target.place(edit)?;
             let node = match place.file {
                 None if !makes => return Err(Code::NotFound.into()),
                 Some(ino) if !self.truncate => regular(edit.core, ino)?,

@@ -36,7 +36,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `read_dir`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
+//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `replacement`, `read_dir`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `_testing`: `unchecked` |
 //!
@@ -109,6 +109,7 @@ mod prealloc;
 mod read_dir;
 mod read_files;
 mod reclaim;
+mod replacement;
 mod resolve;
 mod retry;
 mod scrub;
@@ -158,6 +159,7 @@ pub use path_set::{BadOffsets, PathSet, Paths};
 pub use path_transaction::Transaction;
 pub use read_dir::ReadDir;
 pub use read_files::{ByteRange, FileContents, FileLayout, FileList, FileSink, FileViews, ReadFiles};
+pub use replacement::Replacement;
 pub use scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use snapshot::VolumeSnapshot;
 pub use tree::MkdirAll;

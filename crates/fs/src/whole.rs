@@ -29,6 +29,29 @@ use lanefs_store::Fault;
 pub(crate) const PERM: u16 = 0o644;
 /// Bytes of one transaction that fills a file without a name.
 const PART: usize = 16 << 20;
+/// Times that a file without a name tries to take over from one that other threads replace meanwhile.
+const NAMINGS: u32 = 64;
+
+/// The file that a whole content is for.
+pub(crate) struct Target<'p> {
+    pub(crate) start: Start<'p>,
+    pub(crate) path: &'p [u8],
+    /// Permissions of a file that is made.
+    pub(crate) perm: u16,
+    /// The file must not exist.
+    pub(crate) is_new: bool,
+}
+
+impl Target<'_> {
+    /// Finds the place, as [`Place::of`].
+    pub(crate) fn place(&self, edit: &Edit<'_>) -> Outcome<Place> {
+        let itself = Start { follow: false, ..self.start };
+        if self.is_new && resolve::resolve(edit.core, &itself, self.path).is_ok() {
+            return Err(Code::Exists.into());
+        }
+        Place::of(edit, &self.start, self.path)
+    }
+}
 
 /// The place of a file that is to be written.
 pub(crate) struct Place {
@@ -158,8 +181,9 @@ impl Volume {
     /// [`Code::IsDirectory`], also for a new name with a slash at its end; [`Code::Invalid`] for other inodes
     /// that are not regular files; those of [`resolve`](Self::resolve). The volume is as it was before.
     pub fn write_file(&self, path: impl AsPath, content: impl AsRef<[u8]>) -> Result<Attr> {
-        self.put_whole(&self.start_at_root(), path.as_path(), PERM, content.as_ref())
-            .map_err(|error| error.at(show(path.as_path())))
+        let (start, path) = (self.start_at_root(), path.as_path());
+        self.put_whole(&Target { start, path, perm: PERM, is_new: false }, content.as_ref())
+            .map_err(|error| error.at(show(path)))
     }
 
     /// Replaces the content of a regular file in one step, as [`write_file`](Self::write_file), in its inode.
@@ -191,29 +215,23 @@ impl Volume {
 
     /// Makes a file with this content, or replaces the content of an existing file, as
     /// [`write_file`](Self::write_file).
-    pub(crate) fn put_whole(
-        &self,
-        start: &Start<'_>,
-        path: &[u8],
-        perm: u16,
-        content: &[u8],
-    ) -> Result<Attr> {
+    pub(crate) fn put_whole(&self, target: &Target<'_>, content: &[u8]) -> Result<Attr> {
         // Changes of other writers count, too, until they are committed.
         for _ in 0..2 {
-            if let Some(attr) = self.put_at_once(start, path, perm, content)? {
+            if let Some(attr) = self.put_at_once(target, content)? {
                 return Ok(attr);
             }
             self.shared.commit()?;
         }
-        self.put_apart(start, path, perm, content)
+        self.put_apart(target, content)
     }
 
     /// Does the work as one transaction; `None` where it is too large for the journal.
-    fn put_at_once(&self, start: &Start<'_>, path: &[u8], perm: u16, content: &[u8]) -> Result<Option<Attr>> {
+    fn put_at_once(&self, target: &Target<'_>, content: &[u8]) -> Result<Option<Attr>> {
         let mut is_too_large = false;
         let done = self.change_data(|edit, plan| {
-            let place = Place::of(edit, start, path)?;
-            let node = place.empty(edit, perm, plan)?;
+            let place = target.place(edit)?;
+            let node = place.empty(edit, target.perm, plan)?;
             data::write(edit, node, 0, content, plan)?;
             is_too_large = edit.store().room_for_changes() == 0;
             if is_too_large { Err(Code::NotResident.into()) } else { Ok((place, node.attr()?)) }
@@ -228,17 +246,24 @@ impl Volume {
 
     /// Writes the content into a file without a name, in several transactions, and gives it the name in the
     /// last one.
-    fn put_apart(&self, start: &Start<'_>, path: &[u8], perm: u16, content: &[u8]) -> Result<Attr> {
-        let place = self.change(|edit| Place::of(edit, start, path))?;
-        let made = self.create_unnamed(&Caller::OWNER, place.dir, perm)?.ino;
-        let filled = self.fill(made, place.file, content);
-        let named = filled.and_then(|()| {
-            self.change(|edit| {
-                let place = Place::of(edit, start, path)?;
-                let attr = place.give_to(edit, made)?;
-                Ok((place, attr))
-            })
-        });
+    fn put_apart(&self, target: &Target<'_>, content: &[u8]) -> Result<Attr> {
+        let made = self.begin_apart(target)?;
+        let mut parts = content.chunks(PART).enumerate();
+        let filled = parts
+            .try_for_each(|(i, part)| self.write(&Caller::OWNER, made, (i * PART) as u64, part).map(drop));
+        self.end_apart(target, made, filled)
+    }
+
+    /// Makes the file without a name that gets the content. It is held.
+    pub(crate) fn begin_apart(&self, target: &Target<'_>) -> Result<Ino> {
+        let place = self.change(|edit| target.place(edit))?;
+        Ok(self.create_unnamed(&Caller::OWNER, place.dir, target.perm)?.ino)
+    }
+
+    /// Gives the name to a file of [`begin_apart`](Self::begin_apart), unless its content could not be
+    /// written. It is not held any more.
+    pub(crate) fn end_apart(&self, target: &Target<'_>, made: Ino, filled: Result<()>) -> Result<Attr> {
+        let named = filled.and_then(|()| self.name_apart(target, made));
         if named.is_ok() {
             self.shared.state.holds.forbid_link(made.0);
         }
@@ -250,13 +275,32 @@ impl Volume {
         Ok(attr)
     }
 
-    /// Writes the content of a file, a part a transaction, and gives it the attributes of another one.
-    fn fill(&self, ino: Ino, like: Option<Ino>, content: &[u8]) -> Result<()> {
-        let who = &Caller::OWNER;
-        for (i, part) in content.chunks(PART).enumerate() {
-            self.write(who, ino, (i * PART) as u64, part)?;
+    /// Gives a file the attributes of the one that has the name, and the name.
+    fn name_apart(&self, target: &Target<'_>, made: Ino) -> Result<(Place, Attr)> {
+        for _ in 0..NAMINGS {
+            let old = self.change(|edit| target.place(edit))?.file;
+            match old.map_or(Ok(()), |old| self.take_attributes(made, old)) {
+                Err(error) if error.code() == Code::StaleInode => continue,
+                taken => taken?,
+            }
+            let named = self.change(|edit| {
+                let place = target.place(edit)?;
+                if place.file != old {
+                    return Ok(None);
+                }
+                let attr = place.give_to(edit, made)?;
+                Ok(Some((place, attr)))
+            })?;
+            if let Some(named) = named {
+                return Ok(named);
+            }
         }
-        let Some(like) = like else { return Ok(()) };
+        Err(Code::Busy.into())
+    }
+
+    /// Gives a file the mode, the owner and the extended attributes of another one.
+    fn take_attributes(&self, ino: Ino, like: Ino) -> Result<()> {
+        let who = &Caller::OWNER;
         for name in self.listxattr(like)? {
             self.setxattr(who, ino, &name, &self.getxattr(who, like, &name)?, XattrMode::Set)?;
         }
@@ -387,23 +431,23 @@ mod tests {
     fn what_is_too_large_for_the_journal_comes_with_another_inode_and_the_same_attributes() {
         let dir = tempfile::tempdir().expect("a directory");
         for volume in volumes(&dir, 64 << 20) {
-            let start = volume.start_at_root();
             let who = &Caller::OWNER;
+            let to = |path| Target { start: volume.start_at_root(), path, perm: 0o600, is_new: false };
             let content = vec![5; PART + 5];
-            volume.put_apart(&start, b"/new", 0o600, &content).expect("made");
+            volume.put_apart(&to(b"/new"), &content).expect("made");
             assert_eq!(volume.resolve("/new").expect("there").perm, 0o600);
             let old = volume.write_file("/old", b"old").expect("write");
             volume.link(who, old.ino, volume.root(), b"other").expect("link");
             let set = SetAttr { perm: Some(0o4711), uid: Some(7), gid: Some(8), ..SetAttr::default() };
             volume.setattr(who, old.ino, &set).expect("setattr");
             volume.setxattr(who, old.ino, b"user.x", b"y", XattrMode::Set).expect("setxattr");
-            let new = volume.put_apart(&start, b"/old", 0o600, &content).expect("replaced");
+            let new = volume.put_apart(&to(b"/old"), &content).expect("replaced");
             assert_ne!(new.ino, old.ino);
             assert_eq!((new.perm, new.uid, new.gid, new.links), (0o4711, 7, 8, 1));
             assert_eq!(volume.getxattr(who, new.ino, b"user.x").expect("there"), b"y");
             assert_eq!(volume.read_file("/old").expect("read"), content);
             assert_eq!(volume.read_file("/other").expect("read"), b"old");
-            let error = volume.put_apart(&start, b"/full", 0o600, &vec![1; 65 << 20]).expect_err("no room");
+            let error = volume.put_apart(&to(b"/full"), &vec![1; 65 << 20]).expect_err("no room");
             assert_eq!(error.code(), Code::NoSpace);
             assert!(volume.resolve("/full").is_err() && volume.held().is_empty());
             is_sound(&volume);

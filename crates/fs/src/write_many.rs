@@ -15,6 +15,7 @@ use crate::threads::in_threads;
 use crate::tree::MkdirAll;
 use crate::types::{Attr, Caller, Ino, ResolveOptions};
 use crate::volume::Volume;
+use crate::whole::Target;
 use crate::{data, namespace};
 use lanefs_format::{Code, FileKind, inode as f};
 use parking_lot::Mutex;
@@ -220,7 +221,7 @@ impl Volume {
         let root = self.root().0;
         let base = options.base.map_or(root, |base| base.0);
         let start = Start { root, base, follow: true, who: &Caller::OWNER };
-        self.put_whole(&start, path, options.perm, data).map(drop)
+        self.put_whole(&Target { start, path, perm: options.perm, is_new: false }, data).map(drop)
     }
 }
 

@@ -4,6 +4,8 @@
 mod by_path;
 #[path = "volume/huge.rs"]
 mod huge;
+#[path = "volume/replacement.rs"]
+mod replacement;
 
 use lanefs::*;
 use std::collections::BTreeMap;
