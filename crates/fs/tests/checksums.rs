@@ -104,7 +104,7 @@ fn wrong_data_in_a_batch_cost_their_own_file_only() {
     // The second batch finds the other file resident.
     for _ in 0..2 {
         assert_eq!(volume.read_files(&ReadFiles::default(), &set, &mut files).expect("read"), 2);
-        assert_eq!(files.codes(), [Code::Success, Code::Io, Code::Success]);
+        assert_eq!(files.codes(), [Code::Success, Code::WrongData, Code::Success]);
         assert_eq!(files.bytes(), [content(2, 100), content(2, 100)].concat());
     }
     assert!(volume.stats().data_wrong > 0);
@@ -113,7 +113,7 @@ fn wrong_data_in_a_batch_cost_their_own_file_only() {
     let options = ReadFiles { ranges: Some(&ranges), ..ReadFiles::default() };
     let set = PathSet::from_iter(["/dir/first", "/dir/first"]);
     assert_eq!(volume.read_files(&options, &set, &mut files).expect("read"), 1);
-    assert_eq!(files.codes(), [Code::Success, Code::Io]);
+    assert_eq!(files.codes(), [Code::Success, Code::WrongData]);
     assert_eq!(files.bytes(), &content(1, 100)[..50 * BLOCK as usize]);
 }
 
@@ -124,7 +124,7 @@ fn a_flipped_bit_of_data_is_an_error_with_path_and_offset() {
     disk.flip(at);
     let volume = open(&disk, Access::Read);
     let error = volume.read_file("/dir/first").expect_err("wrong data");
-    assert_eq!((error.code(), error.errno()), (Code::Io, 5));
+    assert_eq!((error.code(), error.errno()), (Code::WrongData, 5));
     let text = error.to_string();
     let offset = format!("offset {}", 50 * BLOCK);
     assert!(text.contains("/dir/first") && text.contains(&offset), "{text}");
@@ -216,7 +216,7 @@ fn a_flipped_bit_under_an_open_volume_is_found_once_the_block_has_left_memory() 
     assert!(matches!(error, Error::WrongData { .. }), "{error}");
     // A part of the wrong block cannot be written, the whole block can.
     let ino = volume.resolve("/dir/first").expect("resolve").ino;
-    assert_eq!(volume.write(&WHO, ino, 50 * BLOCK + 9, b"part").map_err(|e| e.code()), Err(Code::Io));
+    assert_eq!(volume.write(&WHO, ino, 50 * BLOCK + 9, b"part").map_err(|e| e.code()), Err(Code::WrongData));
     volume.write(&WHO, ino, 50 * BLOCK, &content(1, 51)[50 * BLOCK as usize..]).expect("write");
     assert_eq!(volume.read_file("/dir/first").expect("read"), content(1, 100));
 }

@@ -248,7 +248,7 @@ fn another_program_that_changes_the_image_changes_no_view() {
     volume.shared.state.store.drop_clean();
     assert_eq!(in_place(&held, 0), 30);
     let wrong = view(&volume, [&plain[200], &plain[201]]);
-    assert!(wrong.get(0) == Some(Err(Code::Io)) && wrong.get(1) == Some(Ok(&plain_content(201)[..])));
+    assert!(wrong.get(0) == Some(Err(Code::WrongData)) && wrong.get(1) == Some(Ok(&plain_content(201)[..])));
     // The end of the image is cut off.
     file.set_len(1 << 20).expect("cut off");
     volume.shared.state.store.drop_clean();
