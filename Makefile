@@ -100,7 +100,7 @@ test-torch: setup-python ## the Python package with PyTorch, which it installs i
 	@echo "==> test-torch: data sets of PyTorch"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) torch
 
-lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
+lint: ## rustfmt, clippy, prose, numbers of the documents, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"
 	@$(CARGO) fmt --all --check
 	@echo "==> lint: clippy"
@@ -108,6 +108,9 @@ lint: ## rustfmt, clippy, prose, licences and duplicates of dependencies
 	@echo "==> lint: prose"
 	@sh scripts/prose.sh --self-test
 	@sh scripts/prose.sh
+	@echo "==> lint: numbers of the documents"
+	@python3 scripts/kept_numbers.py --self-test
+	@python3 scripts/kept_numbers.py --check
 	@echo "==> lint: fuzz targets, a workspace of their own"
 	@$(CARGO) check --quiet --manifest-path fuzz/Cargo.toml --lib --locked --target-dir $(or $(CARGO_TARGET_DIR),target)
 	@echo "==> lint: dependencies"
@@ -183,9 +186,10 @@ bench-mount: build-bench ## a mounted volume against ext4, tmpfs and a FUSE pass
 	@echo "==> bench-mount: $(BENCH) mount $(ARGS)"
 	@$(BENCH) mount $(ARGS)
 
-plots: build-bench ## draw the kept reports into docs/plots
+plots: build-bench ## draw the kept reports into docs/plots, and write their numbers into the documents
 	@echo "==> plots: docs/results into docs/plots"
 	@$(BENCH) plot docs/results/*.json --out docs/plots
+	@python3 scripts/kept_numbers.py --write
 
 gpu-report: setup ## registers, spills, code and reads of each kernel, counted without a GPU
 	@echo "==> gpu-report: RADV's compiler and the twins"

@@ -3,10 +3,10 @@
 #
 #   sandbox.sh FOLDER PROGRAM FURTHER
 #
-# FOLDER/steps has the steps NNN.sh; the output, messages and exit code of each come into it. FURTHER is `stop`
-# if the first step that fails is the last one, or `go-on`. `unshare` gives this script its own mounts and
-# processes, which end with it. Of the machine's directories the steps see those of programs, to read them; all
-# others, as /mnt, /srv and the home, are empty and in memory.
+# FOLDER/steps has the steps NNN.sh; the output, messages and exit code of each come into it. FURTHER is
+# `stop` if the first step that fails is the last one, or `go-on`. `unshare` gives this script its own mounts
+# and processes, which end with it. Of the machine's directories the steps see those of programs, to read
+# them; all others, as /mnt, /srv and the home, are empty and in memory.
 set -eu
 folder=$1 program=$2 further=$3
 root=$folder/root
