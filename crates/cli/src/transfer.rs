@@ -71,7 +71,7 @@ impl TransferArgs {
 /// Reports why a transfer ended early.
 fn report_end(verb: &str, report: &Report) {
     if let Some(error) = &report.stopped {
-        say(&format!("{error}; stopped, all files {verb} so far are complete"));
+        say(&format!("{}; stopped, all files {verb} so far are complete", text_of(error)));
         if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
             say(
                 "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay",
@@ -91,6 +91,14 @@ pub fn volume_path(context: &Context<'_, impl FileSystem>, path: &OsStr) -> Vec<
     }
 }
 
+/// The text of an error that ends a transfer, with the option that changes a bound.
+fn text_of(error: &Error) -> String {
+    match error {
+        Error::Volume { source: lanefs::Error::Expansion { .. }, .. } => format!("{error} (--max-expansion)"),
+        error => error.to_string(),
+    }
+}
+
 /// Converts an error that kept a transfer from starting.
 pub fn failure(error: &Error) -> Failure {
     let exit = match error {
@@ -101,7 +109,7 @@ pub fn failure(error: &Error) -> Failure {
             exit::HOST
         }
     };
-    Failure::Message { exit, text: error.to_string(), ends: true }
+    Failure::Message { exit, text: text_of(error), ends: true }
 }
 
 /// One line: names by kind, bytes, time and rates.

@@ -109,11 +109,9 @@ impl ErrorKind {
             Code::IsDirectory => ErrorKind::IsDirectory,
             Code::NotEmpty => ErrorKind::NotEmpty,
             Code::Invalid => ErrorKind::InvalidInput,
-            Code::FileTooLarge
-            | Code::NameTooLong
-            | Code::PathTooLong
-            | Code::AttributeTooLarge
-            | Code::BufferTooSmall => ErrorKind::TooLarge,
+            Code::FileTooLarge | Code::NameTooLong | Code::AttributeTooLarge | Code::BufferTooSmall => {
+                ErrorKind::TooLarge
+            }
             Code::Unsupported => ErrorKind::Unsupported,
             Code::NoMemory => ErrorKind::OutOfMemory,
             Code::Io => ErrorKind::Io,

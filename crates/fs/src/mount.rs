@@ -105,7 +105,7 @@ impl Volume {
             store.use_data_checksums();
         }
         let volume =
-            Volume { shared: Shared::new(store, superblock, options), listener: Listeners::default() };
+            Volume { shared: Shared::new(store, superblock, options), listeners: Listeners::default() };
         volume.read_ahead();
         Ok(volume)
     }

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// and after some seconds without a call. Dropping a volume closes it, but cannot report an error.
 pub struct Volume {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) listener: Listeners,
+    pub(crate) listeners: Listeners,
 }
 
 impl std::fmt::Debug for Volume {
@@ -51,11 +51,11 @@ impl std::fmt::Debug for Volume {
 /// Function that is called after each change.
 type Listener = dyn Fn(&Volume, Changed<'_>) + Send + Sync;
 
-/// The listener of a volume, if it has one.
+/// The listeners of a volume, by name.
 #[derive(Default)]
 pub(crate) struct Listeners {
     is_set: AtomicBool,
-    listener: RwLock<Option<Arc<Listener>>>,
+    list: RwLock<Vec<(&'static str, Arc<Listener>)>>,
 }
 
 /// # Durability, and the volume as a whole
@@ -244,38 +244,48 @@ impl Volume {
         self.shared.state.store.stats()
     }
 
-    /// Sets the listener: it is called after each change that succeeds, in the thread of the change, which
-    /// waits meanwhile. False where there is a listener already.
+    /// Sets the program's listener: it is called after each change that succeeds, in the thread of the change,
+    /// which waits meanwhile. False where there is one already.
     ///
     /// Without a listener a change costs one read of a word.
     pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
-        let mut listener = self.listener.listener.write();
-        if listener.is_some() {
+        self.on_change_as("", tell)
+    }
+
+    /// Sets a listener beside those of other names, as a mount does. False where there is one of this name.
+    pub fn on_change_as(
+        &self,
+        name: &'static str,
+        tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static,
+    ) -> bool {
+        let mut list = self.listeners.list.write();
+        if list.iter().any(|(taken, _)| *taken == name) {
             return false;
         }
-        *listener = Some(Arc::new(tell));
-        self.listener.is_set.store(true, Ordering::Release);
+        list.push((name, Arc::new(tell)));
+        self.listeners.is_set.store(true, Ordering::Release);
         true
     }
 
-    /// Removes the listener. Threads that call it at that moment end their call later.
-    pub fn forget_listener(&self) {
-        let mut listener = self.listener.listener.write();
-        self.listener.is_set.store(false, Ordering::Release);
-        *listener = None;
+    /// Removes the listener of a name; that of [`on_change`](Self::on_change) has an empty one. Threads that
+    /// call it at that moment end their call later.
+    pub fn forget_listener(&self, name: &str) {
+        let mut list = self.listeners.list.write();
+        list.retain(|(other, _)| *other != name);
+        self.listeners.is_set.store(!list.is_empty(), Ordering::Release);
     }
 
     pub(crate) fn has_listener(&self) -> bool {
-        self.listener.is_set.load(Ordering::Acquire)
+        self.listeners.is_set.load(Ordering::Acquire)
     }
 
     pub(crate) fn notify(&self, changes: &[Changed<'_>]) {
         if !self.has_listener() {
             return;
         }
-        // The listener may call the volume, so it is not called under the lock.
-        let tell = self.listener.listener.read().clone();
-        if let Some(tell) = tell {
+        // A listener may call the volume, so it is not called under the lock.
+        let list = self.listeners.list.read().clone();
+        for (_, tell) in &list {
             changes.iter().for_each(|change| tell(self, *change));
         }
     }

@@ -12,6 +12,7 @@
 //! notification of a name takes the same lock.
 
 use crate::convert::InodeNumbers;
+use crate::error::{Error, Result};
 use crate::served::{Served, serves_the_kernel};
 use crate::versions::OpenVersion;
 use fuser::Notifier;
@@ -29,6 +30,9 @@ const RETRY_PAUSE: Duration = Duration::from_micros(50);
 /// Longest time in which a reply reaches the kernel, or the server receives that the kernel has forgotten an
 /// inode.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Name of a mount's listener: a volume has one mount.
+pub(crate) const LISTENER: &str = "mount";
 
 enum Invalidation {
     /// A name in a directory.
@@ -48,21 +52,24 @@ impl Invalidations {
     /// version for ever.
     ///
     /// # Errors
-    /// The host's, when it cannot start a thread; the volume has a listener already.
+    /// [`Error::Option`]: the volume is mounted already. The host's, when it cannot start a thread.
     pub(crate) fn start(
         volume: &OpenVersion<'_>,
         served: &Arc<Served>,
         notifier: Notifier,
         connection: OwnedFd,
-    ) -> std::io::Result<Invalidations> {
+    ) -> Result<Invalidations> {
         let (sender, queue) = channel();
         let kernel =
             KernelCache { notifier, connection, numbers: volume.numbers, served: Arc::downgrade(served) };
         let work = move || send_all(&queue, &kernel);
-        std::thread::Builder::new().name("lanefs-invalidate".to_owned()).spawn(work)?;
+        std::thread::Builder::new()
+            .name("lanefs-invalidate".to_owned())
+            .spawn(work)
+            .map_err(|error| Error::io("starting a thread", &error))?;
         let to = sender.clone();
         let root = volume.numbers.root;
-        let is_set = volume.on_change(move |volume, changed| {
+        let is_set = volume.on_change_as(LISTENER, move |volume, changed| {
             if serves_the_kernel() {
                 return;
             }
@@ -78,7 +85,9 @@ impl Invalidations {
             let _ = to.send(invalidation);
         });
         if !is_set {
-            return Err(std::io::Error::other("the volume has a listener, as a mounted one has"));
+            return Err(Error::Option(
+                "the volume is mounted already; bind that directory to another one".into(),
+            ));
         }
         Ok(Invalidations(sender))
     }

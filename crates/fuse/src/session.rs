@@ -5,7 +5,7 @@ use crate::find;
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::mover::Mover;
-use crate::notify::Invalidations;
+use crate::notify::{Invalidations, LISTENER};
 use crate::served::{MountPoint, Served};
 use crate::server::Server;
 use crate::state::StateWatch;
@@ -90,11 +90,10 @@ impl Mount {
     /// for reading.
     ///
     /// The program may go on using a volume that it has in an [`Arc`], or takes from
-    /// [`volume`](Self::volume): programs that use the mount see its changes at once. For that the mount is
-    /// the volume's [listener](Volume::on_change) until it ends.
+    /// [`volume`](Self::volume): programs that use the mount see its changes at once.
     ///
     /// # Errors
-    /// [`Error::Option`]: the volume has a listener already, as it has in another mount.
+    /// [`Error::Option`]: the volume is mounted already.
     /// [`Error::Directory`]: `dir` cannot serve as a mount point. [`Error::Option`]: the number of threads is
     /// impossible. [`Error::Host`], [`Error::Helper`]: the host refuses.
     pub fn start(volume: impl Into<Arc<Volume>>, dir: &Path, options: &Options) -> Result<Mount> {
@@ -172,7 +171,6 @@ impl Mount {
         let current = self.served.versions.current();
         let volume = current.open().map_err(|_| Error::Move("the mount has ended"))?;
         Invalidations::start(&volume, &self.served, self.notifier.clone(), connection)
-            .map_err(|error| Error::io("telling the kernel of changes", &error))
     }
 
     /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of
@@ -234,7 +232,7 @@ impl Mount {
         debug_assert!(!volumes.is_empty(), "the volume is taken out once");
         self.advance(Phase::Closed);
         volumes.into_iter().try_for_each(|volume| {
-            volume.forget_listener();
+            volume.forget_listener(LISTENER);
             match Arc::try_unwrap(volume) {
                 Ok(volume) => volume.close(),
                 Err(volume) if volume.is_read_only() => Ok(()),

@@ -217,7 +217,7 @@ fn a_volume_is_used_beside_its_mount_and_after_it() {
         assert!(Arc::ptr_eq(&shared, &volume));
         let other = tempfile::tempdir().expect("a directory");
         let error = Mount::start(Arc::clone(&volume), other.path(), &Options::default()).err();
-        assert!(error.expect("refused").to_string().contains("listener"));
+        assert!(error.expect("refused").to_string().contains("mounted already"));
         drop(shared);
         mount.stop().expect("stop");
         assert_eq!(volume.read_file(format!("/by-mount-{round}")).expect("read"), b"there");
