@@ -1,4 +1,8 @@
-"""Files of a volume as file objects."""
+"""Files of a volume as file objects.
+
+In the modes w and x a file object writes a new content, which takes its place when the file object is closed.
+Where its `with` block ends by an exception, the content is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,20 @@ def bytes_like(data: Any, name: str) -> bytes | memoryview:
     return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
 
 
-class RawFile(io.RawIOBase):
+class Discards:
+    """A file object whose block discards its content when it ends by an exception."""
+
+    def discard(self) -> None:
+        """Closes the file without its new content."""
+        raise NotImplementedError
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None:
+            self.discard()
+        super().__exit__(kind, *rest)  # type: ignore[misc]
+
+
+class RawFile(Discards, io.RawIOBase):
     """An unbuffered file of a volume. Its position belongs to the object, which one thread uses at a time."""
 
     def __init__(self, volume: _lanefs.Volume, path: str | bytes | os.PathLike[str], mode: str) -> None:
@@ -105,7 +122,13 @@ class RawFile(io.RawIOBase):
     def sync(self) -> None:
         """Makes the content durable."""
         self._check()
+        if self.mode[0] in "wx":
+            raise io.UnsupportedOperation("the content has no place before close; sync the volume after that")
         self._file.sync()
+
+    def discard(self) -> None:
+        self._file.discard()
+        self.close()
 
     def close(self) -> None:
         try:
@@ -113,11 +136,42 @@ class RawFile(io.RawIOBase):
         finally:
             # A file that could not be opened has none.
             if hasattr(self, "_file"):
-                self._file.close()
+                self._end()
+
+    def _end(self) -> None:
+        """Puts a new content in its place."""
+        self._file.close()
 
     def _check(self) -> None:
         if self.closed:
             raise ValueError("the file is closed")
+
+
+class Writer(Discards, io.BufferedWriter):
+    """A buffer for a new content."""
+
+    raw: RawFile
+
+    def discard(self) -> None:
+        # What the buffer has is not flushed, because the file is closed.
+        self.raw.discard()
+
+
+class ReadingWriter(Discards, io.BufferedRandom):
+    """A buffer for a new content that is read, too."""
+
+    raw: RawFile
+
+    def discard(self) -> None:
+        self.raw.discard()
+
+
+class TextWriter(Discards, io.TextIOWrapper):
+    """Text for a buffer."""
+
+    def discard(self) -> None:
+        if isinstance(self.buffer, Discards):
+            self.buffer.discard()
 
 
 def open_file(
@@ -144,12 +198,14 @@ def open_file(
         return raw  # type: ignore[return-value]
     size = BUFFER if buffering in (-1, 1) else buffering
     buffered: Any
-    if "+" in plain:
+    if plain[0] in "wx":
+        buffered = ReadingWriter(raw, size) if "+" in plain else Writer(raw, size)
+    elif "+" in plain:
         buffered = io.BufferedRandom(raw, size)
     else:
         buffered = io.BufferedReader(raw, size) if plain == "r" else io.BufferedWriter(raw, size)
     if is_binary:
         return buffered  # type: ignore[no-any-return]
-    text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    text = TextWriter(buffered, encoding, errors, newline, line_buffering=buffering == 1)
     text.mode = mode  # type: ignore[misc]
     return text

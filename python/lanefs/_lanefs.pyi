@@ -182,7 +182,7 @@ class DeviceMemory:
 
 @final
 class OpenFile:
-    """A regular file, held open."""
+    """A regular file that is open."""
 
     @staticmethod
     def open(volume: Volume, path: bytes, mode: str) -> OpenFile: ...
@@ -192,6 +192,7 @@ class OpenFile:
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None: ...
     def close(self) -> None: ...
+    def discard(self) -> None: ...
 
 @final
 class Epoch:

@@ -10,17 +10,14 @@ by programs that import this module.
 from __future__ import annotations
 
 import datetime
-import errno
-import io
 import os
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from lanefs._file import BUFFER, RawFile
+from lanefs._file import BUFFER, RawFile, TextWriter, Writer
 from lanefs._lookup import Kind
 from lanefs._volume import Mode, Volume
 
@@ -130,6 +127,13 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return _time(self.info(path)["mtime"])
 
     # Reading.
+
+    def open(self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any) -> Any:
+        """Opens a file. One for writing has its new content when it is closed, unless its block fails."""
+        if "b" in mode:
+            return super().open(path, mode, block_size, **options)
+        text = {name: options.pop(name) for name in ("encoding", "errors", "newline") if name in options}
+        return TextWriter(self.open(path, mode.replace("t", "") + "b", block_size, **options), **text)
 
     def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **_: Any) -> Any:
         path = self._strip_protocol(path)
@@ -270,27 +274,28 @@ class LaneFileSystem(AbstractFileSystem):  # type: ignore[misc]
             pass
 
 
-class _NewFile(io.BufferedWriter):
-    """A file of a transaction: it has another name until the transaction ends."""
+class _Held(RawFile):
+    """A file whose new content waits for the end of a transaction."""
 
-    def __init__(self, volume: Volume, path: str, mode: str) -> None:
-        if "x" in mode and volume.exists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        if volume.exists(path) and volume.stat(path).is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        self._volume, self._path = volume, path
-        self._temporary = os.path.join(os.path.dirname(path), f".lanefs-{secrets.token_hex(8)}")
-        super().__init__(RawFile(volume._volume, self._temporary, "x"), BUFFER)
+    def _end(self) -> None:
+        pass
 
     def commit(self) -> None:
-        """Gives the file its name, in place of an older one."""
-        self.close()
-        self._volume.replace(self._temporary, self._path)
+        """Puts the content in its place, unless it was discarded."""
+        self._file.close()
 
-    def discard(self) -> None:
-        """Removes the file."""
+
+class _NewFile(Writer):
+    """A file of a transaction: its content takes its place when the transaction ends."""
+
+    def __init__(self, volume: Volume, path: str, mode: str) -> None:
+        self._held = _Held(volume._volume, path, mode.replace("b", ""))
+        super().__init__(self._held, BUFFER)
+
+    def commit(self) -> None:
+        """Puts the content in its place."""
         self.close()
-        self._volume.remove(self._temporary)
+        self._held.commit()
 
 
 def _each(numbers: Any, count: int) -> list[int | None]:

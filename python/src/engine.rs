@@ -1,6 +1,7 @@
 //! An open volume, and the engine that answers its batches of lookups.
 
 use crate::publication::{LastFailure, RemoteError};
+use crate::writers::Writers;
 use lanefs::{Access, ColumnsMut, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Choice, Gpu, KeptTexts, MirrorOptions, Mirrored};
 use parking_lot::Mutex;
@@ -81,6 +82,7 @@ self_cell!(
 /// An open volume.
 pub(crate) struct OpenVolume {
     cell: EngineCell,
+    writers: Writers,
     failure: LastFailure,
 }
 
@@ -92,7 +94,7 @@ impl OpenVolume {
     pub(crate) fn new(volume: Volume, choice: EngineChoice, failure: LastFailure) -> Result<Self, OpenError> {
         let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new(), kept: OnceLock::new() };
         let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
-        let open = OpenVolume { cell, failure };
+        let open = OpenVolume { cell, writers: Writers::default(), failure };
         if choice == EngineChoice::Gpu {
             open.cell.with_dependent(|owner, engine| engine.start(owner))?;
         }
@@ -113,11 +115,18 @@ impl OpenVolume {
         Arc::clone(&self.cell.borrow_owner().volume)
     }
 
-    /// Ends the use of the device, then makes all changes durable. The volume closes with the last epoch.
+    /// The files that get a new content when they are closed.
+    pub(crate) fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// Ends the writers and the use of the device, then makes all changes durable. The volume closes with the
+    /// last epoch.
     ///
     /// # Errors
     /// The volume's.
     pub(crate) fn close(self) -> lanefs::Result<()> {
+        drop(self.writers);
         match Arc::try_unwrap(self.cell.into_owner().volume) {
             Ok(volume) => volume.close(),
             Err(shared) if shared.access() == Access::Read => Ok(()),

@@ -2,44 +2,47 @@
 
 use crate::engine::OpenVolume;
 use crate::volume::{OWNER, Volume};
-use lanefs::{Attr, Code, FileKind, Ino, SetAttr};
+use crate::writers::WriterId;
+use lanefs::{Attr, Code, FileKind, Ino, Replacement, SetAttr};
 use numpy::PyReadwriteArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A regular file, held open: it lives on without a name.
+/// A regular file that is open.
 #[pyclass(frozen, module = "lanefs._lanefs")]
 pub(crate) struct OpenFile {
     volume: Py<Volume>,
     path: Vec<u8>,
-    ino: Ino,
+    content: Content,
     is_open: AtomicBool,
 }
 
-/// The way to open a file.
+/// The bytes that a file object reads and writes.
 #[derive(Clone, Copy)]
-struct HowToOpen {
-    writes: bool,
-    creates: bool,
-    is_exclusive: bool,
-    truncates: bool,
+enum Content {
+    /// Those of a file, which is held: it lives on without a name.
+    InPlace(Ino),
+    /// Those that the file gets when it is closed.
+    Whole(WriterId),
 }
 
 #[pymethods]
 impl OpenFile {
-    /// Opens a file, or makes it: `mode` is r, w, x or a, with a plus sign for both reading and writing.
+    /// Opens a file, or makes it: `mode` is r, w, x or a, with a plus sign for both reading and writing. With
+    /// w and x the file appears, or changes, when it is closed.
     #[staticmethod]
     fn open(py: Python<'_>, volume: Py<Volume>, path: &[u8], mode: &str) -> PyResult<Self> {
-        let how = HowToOpen {
-            writes: mode != "r",
-            creates: !mode.starts_with('r'),
-            is_exclusive: mode.starts_with('x'),
-            truncates: mode.starts_with('w'),
-        };
-        let attr = volume.get().with(py, Some(path), |open| hold(open, path, how))?;
-        Ok(OpenFile { volume, path: path.to_vec(), ino: attr.ino, is_open: AtomicBool::new(true) })
+        let content = volume.get().with(py, Some(path), |open| {
+            let new = match mode.as_bytes().first() {
+                Some(b'w') => Replacement::begin(open.shared(), path)?,
+                Some(b'x') => Replacement::begin_new(open.shared(), path)?,
+                _ => return hold(open, path, mode).map(|attr| Content::InPlace(attr.ino)),
+            };
+            Ok(Content::Whole(open.writers().add(new)))
+        })?;
+        Ok(OpenFile { volume, path: path.to_vec(), content, is_open: AtomicBool::new(true) })
     }
 
     /// Reads at an offset into an array, and returns the number of bytes: fewer than the array has at the end
@@ -54,7 +57,11 @@ impl OpenFile {
         self.with(py, |open| {
             let mut done = 0;
             while done < memory.len() {
-                let got = open.volume().read(OWNER, self.ino, offset + done as u64, &mut memory[done..])?;
+                let (at, rest) = (offset + done as u64, &mut memory[done..]);
+                let got = match self.content {
+                    Content::InPlace(ino) => open.volume().read(OWNER, ino, at, rest),
+                    Content::Whole(id) => open.writers().with(id, |new| new.read_at(at, rest)),
+                }?;
                 done += got;
                 if got == 0 {
                     break;
@@ -68,30 +75,55 @@ impl OpenFile {
     fn write(&self, py: Python<'_>, offset: Option<u64>, data: &Bound<'_, PyBytes>) -> PyResult<u64> {
         let data = data.as_bytes();
         self.with(py, |open| {
-            let volume = open.volume();
-            let offset = offset.map_or_else(|| volume.getattr(self.ino).map(|attr| attr.size), Ok)?;
-            volume.write(OWNER, self.ino, offset, data)?;
+            let offset = match offset {
+                Some(offset) => offset,
+                None => self.size_of(open)?,
+            };
+            match self.content {
+                Content::InPlace(ino) => open.volume().write(OWNER, ino, offset, data).map(drop),
+                Content::Whole(id) => open.writers().with(id, |new| new.write_at(offset, data)),
+            }?;
             Ok(offset + data.len() as u64)
         })
     }
 
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, |open| open.volume().getattr(self.ino).map(|attr| attr.size))
+        self.with(py, |open| self.size_of(open))
     }
 
     fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         let set = SetAttr { size: Some(size), ..SetAttr::default() };
-        self.with(py, |open| open.volume().setattr(OWNER, self.ino, &set).map(drop))
+        self.with(py, |open| match self.content {
+            Content::InPlace(ino) => open.volume().setattr(OWNER, ino, &set).map(drop),
+            Content::Whole(id) => open.writers().with(id, |new| new.set_len(size)),
+        })
     }
 
+    /// Makes the content durable; one that has no place yet cannot be.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |open| open.volume().fsync(self.ino, false))
+        self.with(py, |open| match self.content {
+            Content::InPlace(ino) => open.volume().fsync(ino, false),
+            Content::Whole(_) => Err(Code::Unsupported.into()),
+        })
     }
 
-    /// Ends the hold. A closed volume has ended it already, and that of a parent process is not this one's.
-    fn close(&self, py: Python<'_>) {
+    /// Ends the use of the file. A content that has no place yet takes it, or the call fails. A closed volume
+    /// has ended a hold already, and that of a parent process is not this one's.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.is_open.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Content::Whole(id) = self.content {
+            return self.volume.get().with(py, Some(&self.path), |open| open.writers().finish(id).map(drop));
+        }
+        self.end(py);
+        Ok(())
+    }
+
+    /// Ends the use of the file. A content that has no place yet is forgotten.
+    fn discard(&self, py: Python<'_>) {
         if self.is_open.swap(false, Ordering::AcqRel) {
-            let _ = self.volume.get().with(py, None, |open| open.volume().release(self.ino, 1));
+            self.end(py);
         }
     }
 }
@@ -107,31 +139,46 @@ impl OpenFile {
         }
         self.volume.get().with(py, Some(&self.path), work)
     }
+
+    fn size_of(&self, open: &OpenVolume) -> lanefs::Result<u64> {
+        match self.content {
+            Content::InPlace(ino) => open.volume().getattr(ino).map(|attr| attr.size),
+            Content::Whole(id) => open.writers().with(id, |new| new.len()),
+        }
+    }
+
+    /// Gives up what the open volume has for this file, where that is still open.
+    fn end(&self, py: Python<'_>) {
+        let _ = self.volume.get().with(py, None, |open| match self.content {
+            Content::InPlace(ino) => open.volume().release(ino, 1),
+            Content::Whole(id) => {
+                open.writers().discard(id);
+                Ok(())
+            }
+        });
+    }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // At the end of the interpreter the volume ends as well, and all holds with it.
-        Python::try_attach(|py| self.close(py));
+        Python::try_attach(|py| self.discard(py));
     }
 }
 
-/// Finds or makes a file, and holds it.
-fn hold(open: &OpenVolume, path: &[u8], how: HowToOpen) -> lanefs::Result<Attr> {
+/// Finds a file, or makes one to append to it, and holds it.
+fn hold(open: &OpenVolume, path: &[u8], mode: &str) -> lanefs::Result<Attr> {
     let volume = open.volume();
-    if how.writes && volume.is_read_only() {
+    if mode != "r" && volume.is_read_only() {
         return Err(Code::ReadOnly.into());
     }
     loop {
         let found = match volume.resolve(path) {
-            Ok(_) if how.is_exclusive => return Err(Code::Exists.into()),
-            Err(error) if how.creates && error.code() == Code::NotFound => {
+            Err(error) if mode.starts_with('a') && error.code() == Code::NotFound => {
                 let (dir, name) = volume.resolve_parent(path)?;
                 // Where the name is there by now, it may be a symbolic link to nothing.
                 match volume.create_file(OWNER, dir, name, 0o644) {
-                    Err(error) if error.code() == Code::Exists && !how.is_exclusive => {
-                        volume.resolve(path)?
-                    }
+                    Err(error) if error.code() == Code::Exists => volume.resolve(path)?,
                     made => made?,
                 }
             }
@@ -146,17 +193,9 @@ fn hold(open: &OpenVolume, path: &[u8], how: HowToOpen) -> lanefs::Result<Attr> 
             Err(error) if error.code() == Code::StaleInode => continue,
             held => held?,
         };
-        if held.generation != found.generation {
-            volume.release(found.ino, 1)?;
-            continue;
+        if held.generation == found.generation {
+            return Ok(held);
         }
-        if how.truncates
-            && let Err(error) =
-                volume.setattr(OWNER, held.ino, &SetAttr { size: Some(0), ..SetAttr::default() })
-        {
-            volume.release(held.ino, 1)?;
-            return Err(error);
-        }
-        return Ok(held);
+        volume.release(found.ino, 1)?;
     }
 }

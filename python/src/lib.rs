@@ -10,6 +10,7 @@
 //! | `arrow`, `path_set` | many paths: a list, a file, or memory of Arrow |
 //! | `columns` | answers about many paths, as arrays |
 //! | `publication` | a volume on a store |
+//! | `writers` | files that get a new content when they are closed |
 //! | `engine` | an open volume and the engine that answers its batches |
 //! | `handle` | an open volume across `fork` |
 //! | `batches` | batches in pieces |
@@ -37,6 +38,7 @@ mod signals;
 mod transfer;
 mod views;
 mod volume;
+mod writers;
 
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
