@@ -118,6 +118,16 @@ fn a_wrong_page_is_seen() {
     }
 }
 
+#[test]
+fn the_readme_has_a_row_for_each_page() {
+    let pages = pages();
+    let (_, readme) = &pages[0];
+    let lacks =
+        |(name, _): &&(String, String)| !readme.contains(&format!("\n| [docs/{name}](docs/{name}) |"));
+    let lacking: Vec<&String> = pages[1..].iter().filter(lacks).map(|(name, _)| name).collect();
+    assert!(lacking.is_empty(), "README.md has no row for {lacking:?}");
+}
+
 /// The first column of a line of `lanefs demo`.
 fn column(line: &str) -> &str {
     line.split("  ").next().unwrap_or_default()
