@@ -244,8 +244,8 @@ impl Volume {
         self.shared.state.store.stats()
     }
 
-    /// Sets the program's listener: it is called after each change that succeeds, in the thread of the change,
-    /// which waits meanwhile. False where there is one already.
+    /// Sets the program's listener: it is called after each change that succeeds, in the thread of the
+    /// change, which waits meanwhile. False where there is one already.
     ///
     /// Without a listener a change costs one read of a word.
     pub fn on_change(&self, tell: impl Fn(&Volume, Changed<'_>) + Send + Sync + 'static) -> bool {
