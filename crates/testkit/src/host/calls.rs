@@ -4,7 +4,7 @@ use super::identity::As;
 use super::{Host, ROOT, error};
 use crate::engine::{Engine, EngineResult, Handle, Page, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
-use lanefs_format::{Code, FileKind};
+use lanefs_format::{Code, FileKind, MAX_NAME};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps,
     XattrFlags,
@@ -309,14 +309,18 @@ impl Engine for Host {
         rustix::fs::removexattr(self.magic(handle)?, name).map_err(error)
     }
 
-    /// `mkdir -p`, component by component.
+    /// `mkdir -p`, component by component; where one of them cannot be made, none is.
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         let mut so_far = b"/".to_vec();
         let mut at = ROOT;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        for (number, name) in names.clone().enumerate() {
             so_far.extend(name);
             match self.resolve(&Caller::OWNER, None, &so_far, true) {
                 Err(missing) if missing.code == Code::NotFound => {
+                    if names.clone().skip(number).any(|name| name.len() > MAX_NAME) {
+                        return Err(Code::NameTooLong.into());
+                    }
                     self.mkdir(&Caller::OWNER, at, name, perm)?;
                     at = self.resolve(&Caller::OWNER, None, &so_far, true)?;
                 }

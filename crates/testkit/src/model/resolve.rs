@@ -93,11 +93,17 @@ impl Model {
     pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Handle> {
         let who = Caller::OWNER;
         let mut at = ROOT;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        for (number, name) in names.clone().enumerate() {
             at = match self.walk(&who, at, name, true) {
                 Ok(found) if self.kind(found) == Some(FileKind::Directory) => found,
                 Ok(_) => return Err(Code::NotDirectory.into()),
-                Err(error) if error.code == Code::NotFound => self.make_directory(&who, at, name, perm)?,
+                Err(error) if error.code == Code::NotFound => {
+                    // All of the missing directories are made, or none.
+                    let mut missing = names.clone().skip(number);
+                    missing.try_for_each(|name| self.searched(&who, at, name).map(drop))?;
+                    self.make_directory(&who, at, name, perm)?
+                }
                 Err(error) => return Err(error),
             };
         }
