@@ -138,7 +138,9 @@ impl Mount {
             .name("lanefs-mount".to_owned())
             .spawn(serve)
             .map_err(|error| Error::io("starting a thread", &error))?;
-        let invalidations = mount.invalidate(notifications)?;
+        // Its thread, which ends later, must not keep the volume of somebody else.
+        let invalidations =
+            mount.invalidate(notifications).inspect_err(|_| drop(mount.served.versions.end()))?;
         mount.invalidations = Some(invalidations);
         rustix::fs::statfs(&mount.dir).map_err(|errno| {
             Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
