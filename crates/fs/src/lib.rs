@@ -148,6 +148,7 @@ pub use group_use::GroupUse;
 pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
 pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;
+pub use lanefs_store::host_path;
 pub use lanefs_store::{
     Choice, Device, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
     has_writer,

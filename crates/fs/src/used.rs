@@ -65,7 +65,7 @@ impl Volume {
         }
         let superblock = self.superblock();
         if !superblock.clean || self.journal_damage().is_some() {
-            return refuse(ErrorKind::NotClosed, "was not closed cleanly; repair it first");
+            return refuse(ErrorKind::NotClosed, "was not closed cleanly");
         }
         Ok(superblock)
     }

@@ -7,8 +7,9 @@
 //! recently.
 
 use crate::hash::Hash;
+use lanefs::host_path::make_dirs;
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -72,10 +73,16 @@ impl Cache {
     /// # Errors
     /// The host's; a directory of another user, or one that others may write to.
     pub fn open(path: &Path, bytes: u64) -> io::Result<Cache> {
-        use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "names no directory of its own"));
+        };
+        let parent = make_dirs(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+        match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&directory)?;
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the cache belongs to another user"));

@@ -30,6 +30,7 @@
 //! | `frames`, `slots` | memory of blocks by position; which parts of a sparse volume have memory |
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; reserved memory; atomic copies; bytes of state |
 //! | `device` | files, raw devices, memory |
+//! | [`host_path`] | paths of the host, walked by descriptor |
 //! | `fault`, `range` | why an attempt cannot go on; consecutive blocks |
 //! | `planted` | bugs that schedule tests plant; these tests replace the primitives of [`lanefs_sync`] |
 //!
@@ -50,6 +51,7 @@ mod fault;
 mod fetch;
 mod frames;
 mod gate;
+pub mod host_path;
 #[cfg(all(test, not(any(feature = "_shuttle", miri))))]
 mod interrupted;
 mod journal;

@@ -38,7 +38,6 @@ mod export;
 mod hardlinks;
 mod host;
 mod host_attributes;
-mod host_path;
 mod hostdir;
 mod import;
 mod input;
@@ -61,11 +60,11 @@ pub mod by_descriptor {
     pub use crate::host_attributes::{
         set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of, set_times,
     };
-    pub use crate::host_path::{make_dirs, open_dir};
     pub use crate::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
     pub use crate::input::open_input;
     pub use crate::new_file::{FilePlace, NewFile};
     pub use crate::node::{Node, make_node};
+    pub use lanefs::host_path::{make_dirs, open_dir};
 }
 
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};

@@ -2,8 +2,8 @@
 //!
 //! The directory is open from the start: nobody who changes names meanwhile leads the file elsewhere.
 
-use crate::host_path::{self, HostName};
 use crate::name::temporary_name;
+use lanefs::host_path::{self, HostName};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fcntl_getfl, fcntl_setfl, fstat, openat,

@@ -32,6 +32,7 @@ impl Sticky {
         fs::create_dir(&roots).expect("a directory");
         fs::set_permissions(&dir, Permissions::from_mode(0o1777)).expect("a mode");
         fs::write(&secret, "of root").expect("a file");
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode");
         for (name, target) in [("file.svg", &secret), ("file.tar", &secret), ("dir", &roots)] {
             symlink(target, dir.join(name)).expect("a link");
             lchown(dir.join(name), Some(owner), Some(owner)).expect("tests run as root");
@@ -55,6 +56,9 @@ impl Sticky {
             self.v.run("cp", &format!("-r :/src {}", self.at("dir/below"))),
             self.v.run("cp", &format!(":/src/f {}", self.at("file.svg"))),
             self.v.run("export", &format!("--overwrite /src {}", self.at("file.tar"))),
+            run(&["mkfs", "--force", "--mode", "666", "--size", "8M", &self.at("file.tar")]),
+            run(&["publish", text(&self.v.image), &format!("file://{}", self.at("dir/store"))]),
+            run(&["publish", text(&self.v.image), &format!("file://{}", self.at("dir"))]),
             self.v.run("map", &format!("--svg {}", self.at("file.svg"))),
             run(&["man", &self.at("dir/pages")]),
             run(&["mount", "-o", &log, text(&self.v.image), text(&mount)]),
@@ -69,6 +73,7 @@ fn no_link_of_another_user_in_a_sticky_directory_is_followed() {
         ran.ends(4).says("ermission denied");
     }
     assert_eq!(fs::read(&sticky.secret).expect("there"), b"of root");
+    assert_eq!(fs::metadata(&sticky.secret).expect("there").permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(&sticky.roots).expect("a directory").count(), 0);
 }
 

@@ -8,6 +8,7 @@ use super::{Listed, Stamp, Store};
 use crate::error::StoreError;
 use crate::hash::Hash;
 use lanefs::escape::escape_path;
+use lanefs::host_path::make_dirs;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -19,9 +20,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// File whose lock excludes other replacements in a folder.
 const LOCK: &str = ".lock";
+
+/// Longest wait for that lock, which its holder has for the time of one small write.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
+
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// Characters that a path in a URL does not have as they are.
 pub(crate) const ENCODED: &AsciiSet =
@@ -84,22 +93,19 @@ impl Directory {
     }
 
     fn folder(&self, folder: &str) -> Outcome<OwnedFd> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let base = rustix::fs::openat(CWD, &self.path, flags, Mode::empty())?;
-        Ok(rustix::fs::openat(&base, folder, flags | OFlags::NOFOLLOW, Mode::empty())?)
+        let base = rustix::fs::openat(CWD, &self.path, FOLDER, Mode::empty())?;
+        Ok(rustix::fs::openat(&base, folder, FOLDER | OFlags::NOFOLLOW, Mode::empty())?)
     }
 
+    /// Opens a folder to write to it, and makes it where it is missing. On the way to the directory no link
+    /// of another user is followed in one that all may write.
     fn make_folder(&self, folder: &str) -> Outcome<OwnedFd> {
-        match self.folder(folder) {
-            Err(StoreError::Missing) => {
-                std::fs::create_dir_all(&self.path)?;
-                match std::fs::create_dir(self.path.join(folder)) {
-                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
-                    _ => self.folder(folder),
-                }
-            }
-            found => found,
+        let base = make_dirs(&self.path)?;
+        match rustix::fs::mkdirat(&base, folder, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
         }
+        Ok(rustix::fs::openat(&base, folder, FOLDER | OFlags::NOFOLLOW, Mode::empty())?)
     }
 
     fn open(&self, object: &str) -> Outcome<File> {
@@ -117,6 +123,33 @@ fn open(folder: &OwnedFd, name: &str) -> Outcome<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(StoreError::Failed("is no file".into())) }
+}
+
+/// Takes the lock of a folder. Everybody who can open the file can hold the lock, so only those who may write
+/// to the folder can open it.
+fn lock(folder: &OwnedFd) -> Outcome<OwnedFd> {
+    let writers = rustix::fs::fstat(folder)?.st_mode & 0o022;
+    let mode = Mode::from_raw_mode(0o600 | writers | writers << 1);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let lock = rustix::fs::openat(folder, LOCK, flags, mode)?;
+    let stat = rustix::fs::fstat(&lock)?;
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+    if is_own && stat.st_mode & 0o777 & !mode.bits() != 0 {
+        // An older version made it for all to read.
+        rustix::fs::fchmod(&lock, mode)?;
+    }
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                let why = "another process keeps its folder locked (see `fuser` on the file .lock there)";
+                return Err(StoreError::Failed(why.into()));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// Splits the name of an object, which this crate has made: it leads nowhere else.
@@ -182,9 +215,7 @@ impl Store for Directory {
     fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
         let (folder, name) = split(object)?;
         let folder = self.make_folder(folder)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let lock = rustix::fs::openat(&folder, LOCK, flags, Mode::from_raw_mode(0o666))?;
-        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let _lock = lock(&folder)?;
         let present = match open(&folder, name) {
             Ok(file) => Some(read_all(file, u64::from(u32::MAX))?.1),
             Err(StoreError::Missing) => None,
@@ -237,6 +268,7 @@ impl Store for Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
 
     #[test]
     fn errors_of_the_host_keep_their_meaning() {
@@ -259,5 +291,40 @@ mod tests {
             let refused = at(name).check(writes);
             assert!(matches!(refused, Err(StoreError::NoStore(_) | StoreError::Failed(_))), "{name}");
         }
+    }
+
+    fn mode_of_lock(home: &Path) -> u32 {
+        let lock = home.join("tags").join(LOCK);
+        std::os::unix::fs::MetadataExt::mode(&lock.metadata().expect("a lock")) & 0o777
+    }
+
+    #[test]
+    fn only_the_writers_of_a_folder_can_take_its_lock() {
+        use std::os::unix::fs::PermissionsExt;
+        for (folder, lock) in [(0o755, 0o600), (0o775, 0o660), (0o777, 0o666)] {
+            let home = tempfile::tempdir().expect("a directory");
+            let store = Directory::new(home.path());
+            let (tags, old) = (home.path().join("tags"), Permissions::from_mode(0o666));
+            std::fs::create_dir(&tags).expect("a folder");
+            std::fs::set_permissions(&tags, Permissions::from_mode(folder)).expect("a mode");
+            // One of an older version, which all could read.
+            std::fs::write(tags.join(LOCK), "").expect("a file");
+            std::fs::set_permissions(tags.join(LOCK), old).expect("a mode");
+            store.replace("tags/one", None, b"first".to_vec()).expect("written");
+            assert_eq!(mode_of_lock(home.path()), lock, "{folder:o}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_not_given_back_is_waited_for_so_long() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = Directory::new(home.path());
+        store.replace("tags/one", None, b"first".to_vec()).expect("written");
+        let held = File::open(home.path().join("tags").join(LOCK)).expect("a lock");
+        rustix::fs::flock(&held, FlockOperation::LockExclusive).expect("nobody has it");
+        let refused = store.replace("tags/two", None, b"second".to_vec());
+        assert!(matches!(refused, Err(StoreError::Failed(why)) if why.contains("locked")));
+        drop(held);
+        store.replace("tags/two", None, b"second".to_vec()).expect("written");
     }
 }

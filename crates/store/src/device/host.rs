@@ -1,7 +1,8 @@
 //! System calls on files and raw devices that move no bytes.
 
 use super::{FileId, lock};
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use crate::host_path;
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -33,10 +34,25 @@ pub(super) fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     open_or_make(path, flags, Mode::empty())
 }
 
-/// [`open`], or with `O_CREAT` in `flags` makes a file of this mode.
+/// [`open`], or with `O_CREAT` in `flags` makes a file of this mode: there no link of another user is
+/// followed in a directory that all may write ([`host_path`]).
 fn open_or_make(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, mode)?);
+    let file = if flags.contains(OFlags::CREATE) {
+        let place = host_path::find(path)?;
+        // With O_EXCL any link is in the way, as for the kernel.
+        let is_link = || {
+            rustix::fs::lstat(path)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+        };
+        if flags.contains(OFlags::EXCL) && is_link() {
+            return Err(Errno::EXIST.into());
+        }
+        rustix::fs::openat(&place.dir, &place.name[..], flags | OFlags::NOFOLLOW, mode)?
+    } else {
+        rustix::fs::open(path, flags, mode)?
+    };
+    let file = File::from(file);
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));

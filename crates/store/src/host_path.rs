@@ -22,13 +22,15 @@ const NAME_DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLO
 const NAME_ANY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The file that a path names: a name in an open directory.
-pub(crate) struct HostName {
-    pub(crate) dir: OwnedFd,
-    pub(crate) name: Vec<u8>,
+pub struct HostName {
+    /// The directory, as a descriptor that only names it.
+    pub dir: OwnedFd,
+    /// The name in it.
+    pub name: Vec<u8>,
     /// The file that is there.
-    pub(crate) existing: Option<Stat>,
+    pub existing: Option<Stat>,
     /// The name is a link of procfs to a pipe or device, such as that of `/dev/stdout`.
-    pub(crate) is_magic: bool,
+    pub is_magic: bool,
 }
 
 /// Opens a directory, as a descriptor that only names it, and makes it with all its parents where they are
@@ -52,7 +54,7 @@ pub fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// The host's; `EACCES` as for [`make_dirs`]; `EISDIR` for a path that ends in `.`, `..` or a slash.
-pub(crate) fn find(path: &Path) -> Result<HostName, Errno> {
+pub fn find(path: &Path) -> Result<HostName, Errno> {
     let is_of_dir = |path: &[u8]| path.ends_with(b"/") || path.ends_with(b"/.");
     let mut must_be_dir = is_of_dir(path.as_os_str().as_bytes());
     let mut walk = PathWalk::new(path)?;
