@@ -5,11 +5,13 @@ use crate::console::say;
 use crate::context::Context;
 use crate::exit;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 use crate::json;
 use crate::size::human;
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_transfer::{Error, Problem, Report};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io::Write;
 
@@ -101,6 +103,9 @@ fn text_of(error: &Error) -> String {
 
 /// Converts an error that kept a transfer from starting.
 pub fn failure(error: &Error) -> Failure {
+    if interrupt::raised() && error.errno() == Errno::INTR.raw_os_error() {
+        return Failure::Interrupted;
+    }
     let exit = match error {
         Error::Usage(_) => exit::USAGE,
         error if error.is_damage() => exit::IMAGE,

@@ -236,6 +236,10 @@ impl Volume {
             }
         }
         if access == Access::Write {
+            if !clean {
+                // Its log is replayed, so the end of this use closes it.
+                volume.shared.begin_changes()?;
+            }
             volume.free_orphans();
         }
         Ok(volume)

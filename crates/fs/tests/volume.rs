@@ -362,3 +362,41 @@ fn directories_are_made_with_their_own_permissions_and_those_of_the_missing_ones
     let direct = MkdirAll { follow: false, ..options };
     assert!(named(make(&direct, "/link/e/f")).starts_with("/link: "));
 }
+
+/// The bytes of a volume in use, as a crash leaves them.
+fn after_a_crash(dir: &tempfile::TempDir) -> std::path::PathBuf {
+    let (image, crashed) = (dir.path().join("v.lane"), dir.path().join("crashed.lane"));
+    let volume = Volume::create(&image, &small()).expect("create");
+    volume.write_file("/a", b"content").expect("write");
+    volume.sync().expect("sync");
+    std::fs::copy(&image, &crashed).expect("copy");
+    crashed
+}
+
+#[test]
+fn a_volume_that_was_not_closed_is_a_closed_one_after_its_first_use() {
+    let is_closed = |image: &std::path::Path| {
+        let bytes = std::fs::read(image).expect("read");
+        format::superblock::Superblock::decode(&bytes[..4096]).expect("a superblock").clean
+    };
+    type Use = fn(&std::path::Path);
+    let uses: [(&str, Use); 3] = [
+        ("reading", |image| drop(Volume::open(image, Access::Read).expect("open"))),
+        ("writing", |image| Volume::open(image, Access::Write).and_then(Volume::close).expect("open")),
+        ("repair", |image| {
+            let volume = Volume::open(image, Access::Repair).expect("open");
+            let report = volume.check(true, &|_, _| {}).expect("check");
+            assert!(report.findings.is_empty(), "{:?}", report.findings);
+            volume.close().expect("close");
+        }),
+    ];
+    for (name, first_use) in uses {
+        let dir = tempfile::tempdir().expect("a directory");
+        let image = after_a_crash(&dir);
+        assert!(!is_closed(&image));
+        first_use(&image);
+        assert!(is_closed(&image), "{name}");
+        let volume = Volume::open(&image, Access::Read).expect("open");
+        assert_eq!(volume.read_file("/a").expect("read"), b"content");
+    }
+}

@@ -4,6 +4,7 @@ use crate::error::{Error, ends_transfer};
 use crate::name::shown;
 use crate::report::{Counts, Problem, Report};
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -127,8 +128,13 @@ impl<'a> TransferJob<'a> {
         self.notes.lock().push(text);
     }
 
-    /// Stops the transfer. The first reason is kept.
+    /// Stops the transfer. The first reason is kept. A wait that the caller's interruption ended is no other
+    /// reason.
     pub(crate) fn stop(&self, error: Error) {
+        if error.errno() == Errno::INTR.raw_os_error() && (self.control.interrupt)() {
+            self.interrupted.store(true, Relaxed);
+            return;
+        }
         self.stopped.lock().get_or_insert(error);
         self.halt.store(true, Relaxed);
     }
@@ -195,5 +201,26 @@ impl<'a> TransferJob<'a> {
             problems: self.problems.into_inner(),
             elapsed: self.started.elapsed(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_an_interruption_ended_is_no_failure() {
+        let ended = |interrupted: bool, errno: Errno| {
+            let interrupt = || interrupted;
+            let job = TransferJob::new(Control { progress: &Silent, interrupt: &interrupt });
+            let source = std::io::Error::from_raw_os_error(errno.raw_os_error());
+            let source = lanefs::Error::Io { what: "waiting for the volume".into(), source };
+            job.stop(Error::volume("cannot write into the volume 'a'", source));
+            let report = job.report("the volume");
+            (report.interrupted, report.stopped.is_some())
+        };
+        assert_eq!(ended(true, Errno::INTR), (true, false));
+        assert_eq!(ended(false, Errno::INTR), (false, true));
+        assert_eq!(ended(true, Errno::IO), (false, true));
     }
 }

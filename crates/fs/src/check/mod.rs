@@ -190,6 +190,10 @@ impl Volume {
         // Space that other writers freed since counts as used until the device knows.
         shared.commit_exclusive(writer)?;
         let first = self.run_pass(writer, false, BTreeSet::new(), options)?;
+        if options.repair && first.report.findings.is_empty() && !self.superblock().clean {
+            // A volume that was not closed is sound; the end of this use closes it.
+            shared.begin_changes()?;
+        }
         if !options.repair || first.report.findings.is_empty() {
             return Ok(first.report);
         }
