@@ -153,7 +153,7 @@ class Writer(Discards, io.BufferedWriter):
     raw: RawFile
 
     def discard(self) -> None:
-        # What the buffer has is not flushed, because the file is closed.
+        # The content of the buffer is not flushed, because the file is closed.
         self.raw.discard()
 
 

@@ -443,7 +443,7 @@ macro_rules! columns {
                 self.paths == 0
             }
 
-            /// The answer to one path of the last batch; `None` behind its end.
+            /// The answer to one path of the last batch; `None` after its end.
             pub fn row(&self, path: usize) -> Option<Row> {
                 if path >= self.paths {
                     return None;

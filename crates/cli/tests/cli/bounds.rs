@@ -73,8 +73,8 @@ fn zeros_and_holes_of_a_publication_are_read_all_the_same() {
 }
 
 /// Resident memory of a command at most, above that of the program with a small sound volume. (Address space
-/// is no measure: a volume reserves as much as it is large. The memory is asked for every millisecond; to
-/// fault in 256 MiB takes many of these.)
+/// does not serve as a measure, because a volume reserves much more than it uses. The memory is asked for
+/// every millisecond; to fault in 256 MiB takes many of these.)
 const MOST_MEMORY: u64 = 256 << 20;
 /// Bytes that a command writes at most, wherever they go: the bound on data for the larger images, which have
 /// 16 MiB, and what it reports.
@@ -221,7 +221,7 @@ fn every_command_on_every_hostile_file_takes_bounded_memory_and_writes_bounded_d
             let changed = dir.path().join("v.lane");
             copy(&image, &changed);
             let (code, _) = watched(dir.path(), text(&changed), line, most);
-            assert!(code != 2, "{line}: {image}: the run is no good");
+            assert!(code != 2, "{line}: {image}: the command line is wrong");
         }
     }
     for url in publications(&v) {

@@ -25,7 +25,7 @@ fn candidates(stem: &str, secret: u64) -> impl Iterator<Item = String> {
 impl Pass<'_, '_> {
     /// Puts inodes without a name into lost+found. Those for which there is no space are noted.
     pub(super) fn attach_all(&mut self, root: u64, lost: &[(u64, FileKind)]) -> Outcome<()> {
-        // Without random numbers the time serves: it is no secret, but nobody chose names by it.
+        // Without random numbers the time serves: it is not secret, but nobody chose names by it.
         let secret = mkfs::random().map_or(Time::now().0 as u64, |bytes| u128::from_le_bytes(bytes) as u64);
         let mut own = false;
         for (ino, kind) in lost {
