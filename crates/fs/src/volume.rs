@@ -51,11 +51,14 @@ impl std::fmt::Debug for Volume {
 /// Function that is called after each change.
 type Listener = dyn Fn(&Volume, Changed<'_>) + Send + Sync;
 
+type NamedListener = (&'static str, Arc<Listener>);
+
 /// The listeners of a volume, by name.
 #[derive(Default)]
 pub(crate) struct Listeners {
     is_set: AtomicBool,
-    list: RwLock<Vec<(&'static str, Arc<Listener>)>>,
+    /// Shared, so that a change takes it without a copy.
+    list: RwLock<Arc<[NamedListener]>>,
 }
 
 /// # Durability, and the volume as a whole
@@ -262,7 +265,8 @@ impl Volume {
         if list.iter().any(|(taken, _)| *taken == name) {
             return false;
         }
-        list.push((name, Arc::new(tell)));
+        let added: NamedListener = (name, Arc::new(tell));
+        *list = list.iter().cloned().chain([added]).collect();
         self.listeners.is_set.store(true, Ordering::Release);
         true
     }
@@ -271,7 +275,7 @@ impl Volume {
     /// call it at that moment end their call later.
     pub fn forget_listener(&self, name: &str) {
         let mut list = self.listeners.list.write();
-        list.retain(|(other, _)| *other != name);
+        *list = list.iter().filter(|(other, _)| *other != name).cloned().collect();
         self.listeners.is_set.store(!list.is_empty(), Ordering::Release);
     }
 
@@ -285,7 +289,7 @@ impl Volume {
         }
         // A listener may call the volume, so it is not called under the lock.
         let list = self.listeners.list.read().clone();
-        for (_, tell) in &list {
+        for (_, tell) in list.iter() {
             changes.iter().for_each(|change| tell(self, *change));
         }
     }
