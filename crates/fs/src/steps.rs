@@ -133,6 +133,12 @@ impl<'c> Step<'c> {
         }
     }
 
+    /// Tells whether the change has no bound but its content. A commit that outgrows the journal would not be
+    /// atomic, so such a change is refused.
+    fn is_boundless(&self) -> bool {
+        matches!(self, Step::Create { .. } | Step::Write { .. } | Step::MakeDirs { .. })
+    }
+
     fn removes_names(&self) -> bool {
         matches!(self, Step::RemoveFile { .. } | Step::RemoveDir { .. } | Step::Rename { .. })
     }
@@ -175,8 +181,11 @@ impl<'c> Step<'c> {
             Step::MakeDirs { path, perm } => {
                 let options = tree::MkdirAll { perm, perm_above: perm, ..tree::MkdirAll::default() };
                 let made = |dir, name: &[u8]| notes.name(dir, name);
-                let ino = tree::make_dirs(edit, start, &options, path, &mut 0, made)?;
-                Inode::load(edit.core, ino)?.attr().map(Some)
+                match tree::make_dirs(edit, start, &options, path, &mut 0, made)? {
+                    Some(ino) => Inode::load(edit.core, ino)?.attr().map(Some),
+                    // The caller finds no room, either.
+                    None => Ok(None),
+                }
             }
             Step::RemoveFile { path } => {
                 let (dir, name) = parent_of(edit.core, start, path, Code::IsDirectory)?;
@@ -315,7 +324,8 @@ impl Volume {
                 for (number, step) in steps.iter().enumerate() {
                     failed.set(number);
                     last = step.make(edit, &start, plan, &mut notes)?;
-                    is_too_large = steps.len() > 1 && edit.store().room_for_changes() == 0;
+                    let must_fit = steps.len() > 1 || step.is_boundless();
+                    is_too_large = must_fit && edit.store().room_for_changes() == 0;
                     if is_too_large {
                         return Err(Code::FileTooLarge.into());
                     }

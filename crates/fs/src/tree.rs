@@ -35,7 +35,8 @@ impl Default for MkdirAll {
 }
 
 /// Makes the directories of a path that are missing; `made` gets the directory and the name of each. `end`
-/// becomes the length of the prefix that was reached. Returns the last directory.
+/// becomes the length of the prefix that was reached. Returns the last directory, or `None` where the next
+/// commit has no room for more: the path up to `end` is there then.
 pub(crate) fn make_dirs(
     edit: &mut Edit<'_>,
     start: &Start<'_>,
@@ -43,7 +44,7 @@ pub(crate) fn make_dirs(
     path: &[u8],
     end: &mut usize,
     mut made: impl FnMut(u64, &[u8]),
-) -> Outcome<u64> {
+) -> Outcome<Option<u64>> {
     let mut dir = if path.first() == Some(&b'/') { start.root } else { start.base };
     *end = 0;
     while let Some((name, rest)) = path::split_first(&path[*end..]) {
@@ -61,6 +62,9 @@ pub(crate) fn make_dirs(
         } else if matches!(found, Err(Fault::Code(Code::NotFound))) {
             let node = namespace::create(edit, start.who, dir, name, FileKind::Directory, perm, 0)?;
             made(dir, name);
+            if edit.store().room_for_changes() == 0 {
+                return Ok(None);
+            }
             found = Ok((node.ino, FileKind::Directory));
         }
         dir = match found? {
@@ -68,12 +72,14 @@ pub(crate) fn make_dirs(
             _ => return Err(Code::NotDirectory.into()),
         };
     }
-    Ok(dir)
+    Ok(Some(dir))
 }
 
 /// # Trees of directories
 impl Volume {
-    /// Makes a directory and the missing ones above it. An existing directory stays as it is.
+    /// Makes a directory and the missing ones above it, all of them or none. An existing directory stays as it
+    /// is. A path with more missing directories than half of the journal takes, hundreds at least, is made in
+    /// several transactions, from the top.
     ///
     /// # Errors
     /// [`Code::NotDirectory`] where another kind of inode is in the way; [`Code::Exists`] for a symbolic link
@@ -92,8 +98,8 @@ impl Volume {
         self.getattr(made).map_err(|error| error.at(show(path)))
     }
 
-    /// Makes the directories of a path, in one transaction. An error is accompanied by the length of the
-    /// prefix that it concerns.
+    /// Makes the directories of a path, in one transaction where the journal takes it. An error is accompanied
+    /// by the length of the prefix that it concerns.
     pub(crate) fn make_all(
         &self,
         options: &MkdirAll,
@@ -107,21 +113,33 @@ impl Volume {
         {
             return Ok(Ino(ino));
         }
-        let (mut end, mut made) = (0, Vec::new());
+        let (mut end, mut made, mut tries) = (0, Vec::new(), 0);
         let wanted = self.has_listener();
-        let done = self.change(|edit| {
-            made.clear();
-            make_dirs(edit, &start, options, path, &mut end, |dir, name| {
-                if wanted {
-                    made.push((Ino(dir), name.to_vec()));
+        loop {
+            let mut is_too_large = false;
+            let done = self.change(|edit| {
+                made.clear();
+                let last = make_dirs(edit, &start, options, path, &mut end, |dir, name| {
+                    if wanted {
+                        made.push((Ino(dir), name.to_vec()));
+                    }
+                })?;
+                // Changes of other writers count, too, until they are committed.
+                is_too_large = last.is_none() && tries < 2;
+                if is_too_large { Err(Code::NotResident.into()) } else { Ok(last) }
+            });
+            let last = if is_too_large { None } else { done.map_err(|error| (error, end))? };
+            if !is_too_large {
+                for (dir, name) in &made {
+                    self.notify(&[Changed::Name { dir: *dir, name }, Changed::Inode(*dir)]);
                 }
-            })
-        });
-        let ino = done.map_err(|error| (error, end))?;
-        for (dir, name) in &made {
-            self.notify(&[Changed::Name { dir: *dir, name }, Changed::Inode(*dir)]);
+            }
+            if let Some(ino) = last {
+                return Ok(Ino(ino));
+            }
+            self.shared.commit().map_err(|error| (error, end))?;
+            tries += 1;
         }
-        Ok(Ino(ino))
     }
 
     /// Removes the file that a path names, or the directory with its whole content (`rm -r`). Symbolic links

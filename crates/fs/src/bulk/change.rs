@@ -1,9 +1,12 @@
 //! Changes by path, many in one call, and their execution one by one.
 
 use crate::error::{Error, Result};
+use crate::resolve::Start;
 use crate::steps::Step;
+use crate::tree::MkdirAll;
 use crate::types::{Ino, RenameMode};
 use crate::volume::Volume;
+use crate::whole::Target;
 use lanefs_format::Code;
 
 /// One change of a batch. Paths are those of [`Volume::resolve_batch`](crate::Volume::resolve_batch):
@@ -83,22 +86,40 @@ impl Volume {
     }
 
     pub(super) fn apply_one(&self, base: Ino, change: &Change<'_>) -> Result<Applied> {
-        let made = self.do_steps(base, &[step_of(change)]).map_err(|(error, _)| error);
-        match made {
-            Ok(attr) => Ok(Applied { code: Code::Success, ino: attr.map(|attr| attr.ino) }),
-            Err(Error::Code(code)) => Ok(code.into()),
-            Err(error) => Err(error),
+        let step = match *change {
+            Change::Create { path, perm, data } => Step::Create { path, perm, content: data },
+            Change::Mkdir { path, perm } => Step::MakeDir { path, perm },
+            Change::MkdirAll { path, perm } => return answer(self.mkdir_all_at(base, path, perm).map(Some)),
+            Change::Unlink { path } => Step::RemoveFile { path },
+            Change::Rmdir { path } => Step::RemoveDir { path },
+            Change::Rename { from, to, mode } => Step::Rename { from, to, mode },
+        };
+        let made = self.do_steps(base, &[step]);
+        match *change {
+            // One transaction does not take the content.
+            Change::Create { path, perm, data } if matches!(&made, Err((error, _)) if error.code() == Code::FileTooLarge) =>
+            {
+                let start = Start { base: base.0, ..self.start_at_root() };
+                let target = Target { start, path, perm, is_new: true };
+                answer(self.put_whole(&target, data).map(|attr| Some(attr.ino)))
+            }
+            _ => answer(made.map(|attr| attr.map(|attr| attr.ino)).map_err(|(error, _)| error)),
         }
+    }
+
+    fn mkdir_all_at(&self, base: Ino, path: &[u8], perm: u16) -> Result<Ino> {
+        if path.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        let options = MkdirAll { base: Some(base), perm, perm_above: perm, ..MkdirAll::default() };
+        self.make_all(&options, path).map_err(|(error, _)| error)
     }
 }
 
-fn step_of<'c>(change: &Change<'c>) -> Step<'c> {
-    match *change {
-        Change::Create { path, perm, data } => Step::Create { path, perm, content: data },
-        Change::Mkdir { path, perm } => Step::MakeDir { path, perm },
-        Change::MkdirAll { path, perm } => Step::MakeDirs { path, perm },
-        Change::Unlink { path } => Step::RemoveFile { path },
-        Change::Rmdir { path } => Step::RemoveDir { path },
-        Change::Rename { from, to, mode } => Step::Rename { from, to, mode },
+fn answer(made: Result<Option<Ino>>) -> Result<Applied> {
+    match made {
+        Ok(ino) => Ok(Applied { code: Code::Success, ino }),
+        Err(Error::Code(code)) => Ok(code.into()),
+        Err(error) => Err(error),
     }
 }

@@ -47,19 +47,59 @@ fn a_transaction_that_is_cut_off_at_any_write_has_happened_or_has_not() {
     transaction.commit().expect("committed");
     volume.sync().expect("sync");
     let tree_after = content(&volume);
-    let writes = device.take_writes();
     let (mut had, mut had_not) = (0, 0);
+    for_each_cut(&before, &device.take_writes(), |volume, cut| {
+        let tree = content(volume);
+        assert!(tree == tree_before || tree == tree_after, "{cut}");
+        *(if tree == tree_after { &mut had } else { &mut had_not }) += 1;
+    });
+    assert!(had > 0 && had_not > 0, "{had} had happened, {had_not} had not");
+}
+
+/// Opens the volume that each prefix of these writes leaves, and checks it.
+fn for_each_cut(before: &Overlay, writes: &[(u64, Vec<u8>)], mut found: impl FnMut(&Volume, &str)) {
     for end in 0..=writes.len() {
         let device = before.copy();
         for (at, bytes) in &writes[..end] {
             Device::write_slice(&device, *at, bytes).expect("inside");
         }
-        let volume = Volume::open_device(Box::new(device), Access::Write).expect("open");
-        let tree = content(&volume);
-        assert!(tree == tree_before || tree == tree_after, "{end} of {} writes", writes.len());
-        *(if tree == tree_after { &mut had } else { &mut had_not }) += 1;
+        let cut = format!("{end} of {} writes", writes.len());
+        let opened = Volume::open_device(Box::new(device), Access::Write);
+        let volume = opened.unwrap_or_else(|error| panic!("{cut}: {error}"));
         let report = volume.check(false, &|_, _| {}).expect("check");
-        assert!(report.findings.is_empty(), "{end} of {} writes: {:?}", writes.len(), report.findings);
+        assert!(report.findings.is_empty(), "{cut}: {:?}", report.findings);
+        found(&volume, &cut);
     }
-    assert!(had > 0 && had_not > 0, "{had} had happened, {had_not} had not");
+}
+
+/// The journal of this volume takes 64 blocks, so a commit of the whole chain would not be atomic.
+#[test]
+fn a_chain_of_directories_that_outgrows_the_journal_is_made_from_the_top() {
+    let device = Overlay::new(&Arc::new(vec![0; 16 << 20]));
+    let created = Volume::create_device(Box::new(device.clone()), &options(16 << 20, InodeSize::B256));
+    let volume = created.expect("create");
+    volume.sync().expect("sync");
+    let chain = "/d".repeat(300);
+    let mut transaction = volume.transaction();
+    transaction.create_dir_all(&chain);
+    let refused = transaction.commit();
+    assert_eq!(refused.map_err(|error| error.code()), Err(Code::FileTooLarge));
+    assert!(!volume.exists("/d").expect("looked up"), "a refused transaction has changed nothing");
+    volume.sync().expect("sync");
+    let before = device.copy();
+    device.take_writes();
+    volume.mkdir_all(&chain, 0o755).expect("made in parts");
+    volume.sync().expect("sync");
+    let mut depths = std::collections::BTreeSet::new();
+    for_each_cut(&before, &device.take_writes(), |volume, _| {
+        let is_there = |depth: &usize| volume.exists(&chain[..2 * depth]).expect("looked up");
+        depths.insert((1..=300).take_while(is_there).count());
+    });
+    assert!(depths.contains(&0) && depths.contains(&300) && depths.len() > 2, "{depths:?}");
+    // As a change of a batch.
+    let base = volume.create_dir("/base").expect("made").ino;
+    let path = chain.as_bytes()[1..].to_vec();
+    let made = volume.apply(base, &[bulk::Change::MkdirAll { path: &path, perm: 0o700 }]).expect("applied");
+    assert_eq!(made[0].code, Code::Success);
+    assert_eq!(volume.metadata(format!("/base{chain}")).expect("there").ino, made[0].ino.expect("made"));
 }
