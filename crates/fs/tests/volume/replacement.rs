@@ -3,7 +3,8 @@
 use lanefs::*;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MIB: usize = 1 << 20;
 
@@ -98,6 +99,25 @@ fn pieces_come_in_any_order() {
             assert!(volume.read_file("/a").expect("read") == model, "round {round}");
         }
         is_clean(&volume);
+    }
+}
+
+#[test]
+fn small_writes_are_no_transactions() {
+    let volume =
+        Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() }).expect("create");
+    let changes = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&changes);
+    assert!(volume.on_change(move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    for (size, most) in [(MIB, 10), (5 * MIB, 20)] {
+        let before = changes.load(Ordering::Relaxed);
+        let mut new = Replacement::begin(&volume, "/a").expect("begin");
+        content(size, 1).chunks(64).for_each(|piece| new.write_all(piece).expect("write"));
+        new.finish().expect("finish");
+        let told = changes.load(Ordering::Relaxed) - before;
+        assert!((1..=most).contains(&told), "{told} changes for {size} bytes");
     }
 }
 
