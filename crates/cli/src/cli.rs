@@ -112,6 +112,10 @@ macro_rules! volume_commands {
                 match self { $(VolumeCommand::$name(command) => command.max_expansion(),)* }
             }
 
+            fn growth(&self) -> Option<u64> {
+                match self { $(VolumeCommand::$name(command) => command.growth(),)* }
+            }
+
             fn changes(&self) -> bool {
                 match self { $(VolumeCommand::$name(command) => command.changes(),)* }
             }

@@ -45,6 +45,11 @@ pub trait Command {
         expansion::DEFAULT
     }
 
+    /// Bytes by which the command makes the volume grow, at most; `None` if it does not.
+    fn growth(&self) -> Option<u64> {
+        None
+    }
+
     /// True if the volume must be open for writing.
     fn changes(&self) -> bool {
         false

@@ -91,8 +91,8 @@ impl Image {
     ///
     /// # Errors
     /// Names the image, with advice.
-    pub fn open(&self, access: Access) -> Result<Volume, Failure> {
-        Ok(self.open_telling(access, Tell::User)?.0)
+    pub fn open(&self, options: impl Into<OpenOptions>) -> Result<Volume, Failure> {
+        Ok(self.open_telling(options, Tell::User)?.0)
     }
 
     /// [`Image::open`] with a destination of messages on reads of a store that fail, and with the counts of
@@ -102,11 +102,11 @@ impl Image {
     /// As [`Image::open`].
     pub fn open_telling(
         &self,
-        access: Access,
+        options: impl Into<OpenOptions>,
         tell: Tell,
     ) -> Result<(Volume, Option<Arc<Reading>>), Failure> {
         let (cache, directory_table) = (cache(), directory_table());
-        let options = OpenOptions { access, cache, directory_table, ..OpenOptions::default() };
+        let options = OpenOptions { cache, directory_table, ..options.into() };
         let volume = match self {
             Image::Memory(size) => {
                 Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })
@@ -117,7 +117,7 @@ impl Image {
             }
             Image::Path(path) => Volume::open(path, options),
             Image::Publication(location) => {
-                if access != Access::Read {
+                if options.access != Access::Read {
                     self.check_changes()?;
                 }
                 let (volume, reading) = publication::open(location, options, tell)?;

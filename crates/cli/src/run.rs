@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::{exit, interrupt, mount_helper, mounted};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use lanefs::{Access, Volume};
+use lanefs::{Access, OpenOptions, Volume};
 use lanefs_fuse::client::MountedVolume;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -71,7 +71,9 @@ fn execute(command: Program) -> u8 {
                         context.volume.bound_expansion(command.max_expansion());
                         command.execute(context)
                     };
-                    on_volume(&image, access(command.changes()), execute, on_mount)
+                    let access = if command.changes() { Access::Write } else { Access::Read };
+                    let options = OpenOptions { growth: command.growth(), ..OpenOptions::from(access) };
+                    on_volume(&image, options, execute, on_mount)
                 }
             }
         }
@@ -82,7 +84,7 @@ fn execute(command: Program) -> u8 {
             };
             let execute = |context: &mut Context<'_>| shell.execute::<VolumeCommand>(context);
             let access = if shell.read_only { Access::Read } else { shell.image.best_access() };
-            on_volume(&shell.image, access, execute, refuse)
+            on_volume(&shell.image, access.into(), execute, refuse)
         }
         Program::Pull(pull) => exit_code(pull.execute().map(|()| exit::OK)),
         Program::Remote(remote) => exit_code(remote.execute().map(|()| exit::OK)),
@@ -99,19 +101,16 @@ fn execute(command: Program) -> u8 {
     }
 }
 
-fn access(changes: bool) -> Access {
-    if changes { Access::Write } else { Access::Read }
-}
-
 /// Opens the volume, executes a command on it and closes it even if the command failed. Calls `beside` in
 /// place of all this for a volume that is mounted.
 fn on_volume(
     image: &Image,
-    access: Access,
+    options: OpenOptions,
     command: impl FnOnce(&mut Context<'_>) -> Outcome,
     beside: impl FnOnce(&MountedVolume) -> Result<u8, Failure>,
 ) -> u8 {
-    let volume = match image.open(access) {
+    let access = options.access;
+    let volume = match image.open(options) {
         Ok(volume) => volume,
         Err(failure) => {
             return exit_code(mounted::in_place_of(image, failure).and_then(|mount| beside(&mount)));

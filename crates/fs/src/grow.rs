@@ -34,7 +34,8 @@ impl Volume {
     /// the old size or the new one.
     ///
     /// # Errors
-    /// [`Error::Image`] for a size below the present one or too large; no room for the longer group table;
+    /// [`Error::Image`] for a size below the present one or too large, also for
+    /// [`OpenOptions::growth`](crate::OpenOptions::growth); no room for the longer group table;
     /// the device's.
     pub fn grow(&self, size: u64) -> Result<()> {
         let refuse = |why: String| Error::Image { kind: ErrorKind::Size, what: "cannot grow".into(), why };
@@ -49,6 +50,10 @@ impl Volume {
         }
         if bytes == old_bytes {
             return Ok(());
+        }
+        let room = self.shared.state.store.room();
+        if bytes > room {
+            return Err(refuse(format!("it was opened with room for {room} bytes, and {bytes} need more")));
         }
         let shared = &self.shared;
         shared.begin_changes()?;

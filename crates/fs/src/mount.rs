@@ -12,7 +12,8 @@ use crate::volume::{Listeners, Volume};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
-    Backing, Device, Fault, FileDevice, FileOptions, JournalContent, MemoryDevice, OpeningLock, Store,
+    Backing, Device, Fault, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice,
+    OpeningLock, Store,
 };
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Threads that read ahead: while one waits for the device, another prepares memory.
 const READERS_AHEAD: usize = 3;
 
-/// Factor by which an open volume can grow without a remount. It costs address space only.
+/// Factor by which an open volume can grow where nothing else is asked for. It costs address space only.
 const GROWTH: u64 = 16;
 
 /// Part of the memory that the process may use which the cache takes by default.
@@ -96,7 +97,11 @@ impl Volume {
 
     fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
         let bytes = superblock.volume_bytes;
-        let room = bytes.saturating_mul(GROWTH).min(MAX_VOLUME);
+        let room = match options.growth {
+            Some(growth) => bytes.saturating_add(growth),
+            None => bytes.saturating_mul(GROWTH).min(LARGEST_RANGE.max(bytes)),
+        };
+        let room = room.min(MAX_VOLUME);
         let cache = options.cache.unwrap_or_else(|| memory::usable_bytes() / CACHE_PART);
         let made = Store::new(backing, bytes, room, cache, superblock.sums(), superblock.inode_size);
         let made = if options.access == Access::Read { made.and_then(Store::for_reading) } else { made };

@@ -66,6 +66,9 @@ pub struct OpenOptions {
     /// Memory for the directory-path table at most, in bytes; `None`: 64 MiB, for half a million
     /// directories. 0: no table.
     pub directory_table: Option<u64>,
+    /// Bytes by which the volume can [grow](crate::Volume::grow) while it is open, which cost address space
+    /// only; `None`: 15 times its size, up to a volume of 32 TiB.
+    pub growth: Option<u64>,
     /// Time after which changes become durable without a call.
     pub commit_every: Duration,
     /// Access to the host's file (`write` is set from `access`).
@@ -78,6 +81,7 @@ impl Default for OpenOptions {
             access: Access::Write,
             cache: None,
             directory_table: None,
+            growth: None,
             // The same as ext4.
             commit_every: Duration::from_secs(5),
             file: FileOptions::default(),

@@ -81,6 +81,27 @@ fn space_of_the_old_tables_is_used_again() {
 }
 
 #[test]
+fn a_volume_grows_as_far_as_it_was_opened_for() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let image = dir.path().join("v.lane");
+    let volume = create(&image, 8 << 20);
+    let refused = volume.grow(1 << 30).expect_err("more than 16 times its size");
+    assert_eq!(refused.kind(), ErrorKind::Size, "{refused}");
+    volume.write_file("/f", b"kept").expect("write");
+    is_sound(&volume);
+    volume.close().expect("close");
+    let options = OpenOptions { growth: Some(4 << 30), ..OpenOptions::from(Access::Write) };
+    let volume = Volume::open(&image, options).expect("open");
+    volume.grow((8 << 20) + (4 << 30)).expect("grow");
+    assert_eq!(volume.grow(9 << 30).expect_err("more than that").kind(), ErrorKind::Size);
+    is_sound(&volume);
+    volume.close().expect("close");
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    assert_eq!(volume.superblock().volume_bytes, (8 << 20) + (4 << 30));
+    assert_eq!(volume.read_file("/f").expect("read"), b"kept");
+}
+
+#[test]
 fn a_full_volume_grows_by_little() {
     let dir = tempfile::tempdir().expect("tempdir");
     let volume = create(&dir.path().join("v.lane"), 8 << 20);

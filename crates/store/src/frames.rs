@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Largest volume whose bytes lie in one range (32 TiB): a process of x86-64 has 128 TiB of address space.
-pub(crate) const LARGEST_RANGE: u64 = 1 << 45;
+pub const LARGEST_RANGE: u64 = 1 << 45;
 
 /// Address space that is left for the rest of the process (1 GiB), or as much as was reserved.
 const SPARE: u64 = 1 << 30;

@@ -99,6 +99,7 @@ pub use device::{
 };
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};
+pub use frames::LARGEST_RANGE;
 pub use gate::{Closed, Entered, Gate, SLOTS};
 pub use pins::{Pinned, Pins};
 pub use range::BlockRange;

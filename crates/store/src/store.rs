@@ -100,8 +100,11 @@ impl Memory {
         let in_one_range = |room: u64| Self::with(Frames::in_one_range(room), room, budget);
         let in_slots = |room: u64| Self::with(Frames::in_slots(room, budget), room, budget);
         let room = room.max(bytes);
-        in_one_range(room.min(LARGEST_RANGE).max(bytes))
-            .or_else(|_| in_one_range(bytes))
+        let mut made = in_one_range(room);
+        if room > LARGEST_RANGE {
+            made = made.or_else(|_| in_slots(room));
+        }
+        made.or_else(|_| in_one_range(bytes))
             .or_else(|_| in_slots(room))
             .or_else(|_| in_slots(bytes))
             .map_err(|_| {
@@ -231,7 +234,7 @@ impl Store {
     }
 
     /// Returns the size in bytes to which the store can grow.
-    pub(crate) fn room(&self) -> u64 {
+    pub fn room(&self) -> u64 {
         self.room * BLOCK
     }
 
@@ -283,10 +286,7 @@ impl Store {
     pub fn grow(&self, bytes: u64) -> std::io::Result<()> {
         debug_assert!(bytes.is_multiple_of(BLOCK));
         if bytes > self.room() {
-            return Err(std::io::Error::new(
-                std::io::ErrorKind::OutOfMemory,
-                format!("an open volume can grow to {} bytes at once; grow it in steps", self.room()),
-            ));
+            return Err(std::io::ErrorKind::OutOfMemory.into());
         }
         if let Some(device) = self.device() {
             device.resize(bytes)?;

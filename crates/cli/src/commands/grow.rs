@@ -2,9 +2,11 @@
 
 use crate::command::Command;
 use crate::context::Context;
+use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::size::{human, parse_size};
 use clap::Args;
+use lanefs::{Error, ErrorKind};
 use std::io::Write;
 
 /// Enlarge a volume
@@ -39,6 +41,11 @@ impl Command for Grow {
         true
     }
 
+    fn growth(&self) -> Option<u64> {
+        let (NewSize::To(bytes) | NewSize::By(bytes)) = self.size;
+        Some(bytes)
+    }
+
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let now = context.volume.superblock().volume_bytes;
         let target = match self.size {
@@ -54,8 +61,20 @@ impl Command for Grow {
             let what = format!("the volume has {} already and cannot shrink", human(now));
             return Err(Failure::usage(name, &what, "give a larger size, or copy into a new volume"));
         }
-        context.volume.grow(target).map_err(|e| Failure::volume(name, &e))?;
+        context.volume.grow(target).map_err(|error| refused(name, &error))?;
         let bytes = context.volume.superblock().volume_bytes;
         Ok(writeln!(context.out, "{} ({bytes} bytes)", human(bytes))?)
+    }
+}
+
+fn refused(name: String, error: &Error) -> Failure {
+    match error {
+        Error::Image { kind: ErrorKind::Size, why, .. } => {
+            // A single command opens the volume with the room that it needs.
+            let advice =
+                "leave the shell and use `lanefs grow`, or raise the limit of address space (ulimit -v)";
+            Failure::new(exit::IMAGE, name, why, advice)
+        }
+        error => Failure::volume(name, error),
     }
 }

@@ -161,6 +161,9 @@ fn volumes_grow_and_never_shrink() {
     v.run("grow", "16M").ends(2).says("cannot shrink");
     v.run("grow", "9999P").ends(2).says("too large");
     v.run("grow", "more").ends(2);
+    // More than 16 times the size at once, as an example of the help does.
+    v.run("grow", "+4G").ends(0);
+    v.run_with("shell", &[] as &[&str], b"grow 100T\n").ends(3).says("leave the shell and use `lanefs grow`");
     assert_eq!(v.run("cat", "/a").ends(0).bytes, b"kept");
     v.clean();
 }
