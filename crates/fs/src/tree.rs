@@ -77,9 +77,9 @@ pub(crate) fn make_dirs(
 
 /// # Trees of directories
 impl Volume {
-    /// Makes a directory and the missing ones above it, all of them or none. An existing directory stays as it
-    /// is. A path with more missing directories than half of the journal takes, hundreds at least, is made in
-    /// several transactions, from the top.
+    /// Makes a directory and the missing ones above it, all of them or none. An existing directory stays as
+    /// it is. A path with more missing directories than half of the journal takes is made in several
+    /// transactions, from the top.
     ///
     /// # Errors
     /// [`Code::NotDirectory`] where another kind of inode is in the way; [`Code::Exists`] for a symbolic link
@@ -98,8 +98,8 @@ impl Volume {
         self.getattr(made).map_err(|error| error.at(show(path)))
     }
 
-    /// Makes the directories of a path, in one transaction where the journal takes it. An error is accompanied
-    /// by the length of the prefix that it concerns.
+    /// Makes the directories of a path, in one transaction where the journal takes it. An error is
+    /// accompanied by the length of the prefix that it concerns.
     pub(crate) fn make_all(
         &self,
         options: &MkdirAll,
