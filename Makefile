@@ -137,7 +137,7 @@ aarch64: setup-sanitize ## build and test the crates with code for one processor
 
 docs: ## write the generated tables of docs/format.md and docs/publication.md anew
 	@echo "==> docs: tables of docs/format.md and docs/publication.md from the code"
-	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format -p lanefs-publish --locked --test document
+	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format -p lanefs-publish --locked --test it document
 
 bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
 	@echo "==> bench-lookup: $(BENCH) lookup $(ARGS)"
@@ -193,7 +193,7 @@ plots: build-bench ## draw the kept reports into docs/plots, and write their num
 
 gpu-report: setup ## registers, spills, code and reads of each kernel, counted without a GPU
 	@echo "==> gpu-report: RADV's compiler and the twins"
-	@$(CARGO) test -p lanefs-gpu --locked --test counters -- --nocapture --test-threads=1
+	@$(CARGO) test -p lanefs-gpu --locked --test it counters:: -- --nocapture --test-threads=1
 
 # The built example of another commit, to compare with.
 OTHER ?=
@@ -239,7 +239,7 @@ IMAGES ?= 100000
 
 hostile-soak: setup-build ## hostile images, tried, repaired and worked on (IMAGES=100000)
 	@echo "==> hostile-soak: $(IMAGES) images"
-	@LANEFS_IMAGES=$(IMAGES) $(CARGO) test --locked -p lanefs-testkit --test hostile -- --nocapture
+	@LANEFS_IMAGES=$(IMAGES) $(CARGO) test --locked -p lanefs-testkit --test it hostile:: -- --nocapture
 
 alloc-soak: setup-build ## the heap: sizes that change, overlap, resident memory for SECONDS=600 (SEED=... replays)
 	@echo "==> alloc-soak: $(SECONDS) seconds"

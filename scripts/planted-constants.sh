@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees the const assertions of `alloc`, `store`, `fs` and `gpu` refuse a constant that contradicts the others,
 # one by one.
-# (Those of `format` are in crates/format/tests/ties.rs.)
+# (Those of `format` are in crates/format/tests/it/ties.rs.)
 #
 #   scripts/planted-constants.sh TARGET_DIR     (default: target)
 #

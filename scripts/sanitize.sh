@@ -77,8 +77,8 @@ part_miri() {
         miri "$HEAP" -p lanefs-alloc --lib -- policy bitmap ring &&
         miri "$HEAP" -p lanefs-alloc --test random &&
         miri "$FILES" -p lanefs-store --lib -- races pinned_blocks words buffer pending aligned &&
-        miri "$FILES" -p lanefs --test threads &&
-        miri "$FILES -Zmiri-many-seeds=0..$SCHEDULES" -p lanefs --test threads -- reader small
+        miri "$FILES" -p lanefs --test it -- threads:: &&
+        miri "$FILES -Zmiri-many-seeds=0..$SCHEDULES" -p lanefs --test it -- threads::a_reader threads::threads_in_a_small
 }
 
 # ---- ThreadSanitizer, ASan
@@ -103,15 +103,19 @@ asan() {
 
 part_tsan() {
     tsan -p lanefs-store --lib -- --skip journal &&
-        tsan -p lanefs --lib --test threads --test hold --test behind --test copy --test notice &&
+        tsan -p lanefs --lib &&
+        tsan -p lanefs --test it -- threads:: hold:: behind:: copy:: notice:: &&
         LANEFS_HISTORIES=200 LANEFS_CROWDS=1 LANEFS_WAVES=20 \
-            tsan -p lanefs-testkit --test linearizable -- histories waves
+            tsan -p lanefs-testkit --test it -- linearizable::histories linearizable::waves
 }
 
 part_asan() {
-    asan -p lanefs --lib --test threads --test posix --test copy --test prealloc --test volume &&
-        asan -p lanefs-gpu --lib --test lookup --test list --test find --test changes &&
-        asan -p lanefs-fuse --lib --test posix --test coherence
+    asan -p lanefs --lib &&
+        asan -p lanefs --test it -- threads:: posix:: copy:: prealloc:: volume:: &&
+        asan -p lanefs-gpu --lib &&
+        asan -p lanefs-gpu --test it -- lookup:: list:: find:: changes:: &&
+        asan -p lanefs-fuse --lib &&
+        asan -p lanefs-fuse --test it -- posix:: coherence::
 }
 
 # ---- fuzzing
@@ -174,7 +178,7 @@ with_fault() {
     fault=$1
     shift
     "$@" -Zprofile-rustflags --config "profile.dev.package.lanefs-store.rustflags = ['--cfg=lanefs_planted=\"$fault\"']" \
-        -p lanefs --test threads -- a_reader_of_a_file
+        -p lanefs --test it -- threads::a_reader_of_a_file
 }
 
 # Each tool is seen to fail: constants that contradict each other, and, in the store, a race, an access out of

@@ -1,7 +1,7 @@
 //! Constants that depend on each other, checked when the crate is compiled.
 //!
 //! A structure's own fields are checked where it is declared ([`Layout::check`](crate::Layout::check)). This
-//! module checks one constant against another. `tests/ties.rs` changes constants one by one and sees the
+//! module checks one constant against another. `tests/it/ties.rs` changes constants one by one and sees the
 //! compiler refuse each.
 
 use crate::dir::{self, Slot, entry, entry_units, index, leaf, tree};

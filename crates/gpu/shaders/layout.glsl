@@ -1,4 +1,4 @@
-// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).
+// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu shaders::).
 
 const uint64_t BLOCK = 4096UL;
 const uint64_t CHUNK = 2097152UL;

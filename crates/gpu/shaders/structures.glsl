@@ -1,4 +1,4 @@
-// Generated from src/structures.rs (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).
+// Generated from src/structures.rs (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test it shaders::).
 
 // Parameters of a dispatch. Their address is all that is pushed.
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Parameters {

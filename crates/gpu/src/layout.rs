@@ -164,7 +164,7 @@ pub(crate) const MODE_SYMLINK: u16 = 0o120_000;
 /// Returns the text of `shaders/layout.glsl`.
 pub(crate) fn glsl() -> String {
     let mut text = String::from(
-        "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n\n",
+        "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu shaders::).\n\n",
     );
     let form = |root: DirRoot| root.word() % BLOCK;
     let quads = [

@@ -435,7 +435,7 @@ structures! {
 /// Returns the text of `shaders/structures.glsl`.
 pub(crate) fn glsl() -> String {
     let mut text = String::from(
-        "// Generated from src/structures.rs (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test shaders).\n",
+        "// Generated from src/structures.rs (UPDATE_SHADERS=1 cargo test -p lanefs-gpu --test it shaders::).\n",
     );
     text += &declarations();
     text += "\nlayout(push_constant, std430) uniform Push {\n    Parameters p;\n};\n";

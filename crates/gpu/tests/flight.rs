@@ -1,8 +1,10 @@
 //! Batches in flight at the same time, long paths that take several dispatches, and several users of one
 //! device.
 
+#[path = "it/support/mod.rs"]
 mod support;
 
+use crate::support::{WHO, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
     Code, Column, Columns, InodeSize, LookupService, PathSet, Resolution, Resolutions, ResolveOptions,
     ServiceOptions, Volume,
@@ -14,7 +16,6 @@ use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use support::{WHO, cached, fill, gpu, options, questions, uncached};
 
 const AGAIN: &str = "LANEFS_GPU_SECOND";
 

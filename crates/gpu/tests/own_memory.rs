@@ -1,22 +1,21 @@
 //! The tests of lookups, searches, changes and files once more, on a device whose memory the host does not
 //! map, so over copies.
 
-#![allow(
-    clippy::duplicate_mod,
-    reason = "each of these files is a test of its own too, with its own support"
-)]
+#![allow(clippy::duplicate_mod, reason = "these files are tests of another program, too")]
 
-#[path = "changes.rs"]
+#[path = "it/changes.rs"]
 mod changes;
-#[path = "device_files.rs"]
+#[path = "it/device_files.rs"]
 mod device_files;
-#[path = "directories.rs"]
+#[path = "it/directories.rs"]
 mod directories;
-#[path = "find.rs"]
+#[path = "it/find.rs"]
 mod find;
 #[path = "flight.rs"]
 mod flight;
-#[path = "list.rs"]
+#[path = "it/list.rs"]
 mod list;
-#[path = "lookup.rs"]
+#[path = "it/lookup.rs"]
 mod lookup;
+#[path = "it/support/mod.rs"]
+mod support;

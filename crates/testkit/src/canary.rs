@@ -1,7 +1,7 @@
 //! Planted bugs: an engine that is right except for one thing.
 //!
 //! A tester that never failed proves nothing. File systems have had each of these bugs. The runner must find
-//! every one of them (`tests/canaries.rs`), and shrink the sequence that shows it.
+//! every one of them (`tests/it/canaries.rs`), and shrink the sequence that shows it.
 
 use crate::engine::{Engine, EngineResult, Handle, Page, Stamp, Stat};
 use crate::one_hash;

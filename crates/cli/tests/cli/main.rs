@@ -14,7 +14,7 @@ mod hostile;
 mod hostile_files;
 mod imports;
 mod impostors;
-#[path = "../../../fs/tests/check/log_writer.rs"]
+#[path = "../../../fs/tests/it/check/log_writer.rs"]
 mod log_writer;
 mod lookup;
 mod map;

@@ -26,7 +26,11 @@ impl fmt::Display for Failure {
             writeln!(f, "  {}. {step}", index + 1)?;
         }
         writeln!(f, "{}", self.text)?;
-        write!(f, "again: LANEFS_CRASH_CASE={} cargo test -p lanefs-testkit --test crash one_case", self.case)
+        write!(
+            f,
+            "again: LANEFS_CRASH_CASE={} cargo test -p lanefs-testkit --test it crash::one_case",
+            self.case
+        )
     }
 }
 

@@ -1,0 +1,12 @@
+//! Publications: written, read, spoiled.
+//!
+//! All tests are modules of one program: each program costs a link.
+
+mod document;
+mod equal;
+mod hostile;
+mod prune;
+mod publish;
+mod pull;
+mod snapshot;
+mod support;
