@@ -6,6 +6,7 @@ use crate::error::Outcome;
 use crate::hints::{Hints, LeafHints};
 use crate::moves::MoveCause;
 use crate::prealloc::PreallocTxn;
+use crate::space::Walks;
 use crate::types::Time;
 use crate::writer::{Freed, Writer, deferred_blocks};
 use lanefs_format::{FileKind, inode as f};
@@ -21,10 +22,13 @@ pub(crate) struct Edit<'v> {
     pub(crate) counts: Counts,
     pub(crate) now: Time,
     pub(crate) leaves: &'v mut LeafHints,
+    pub(crate) walks: &'v mut Walks,
     pub(crate) prealloc: PreallocTxn<'v>,
     pub(crate) freed: &'v mut Vec<Freed>,
     /// False where the volume is so full that the orphan directory cannot grow.
     pub(crate) may_list: bool,
+    /// Blocks or inodes have become free.
+    pub(crate) made_room: bool,
     /// Directories that lose a name: facts about paths through them end with this change.
     moves: SmallVec<[(MoveCause, u64); 2]>,
     /// The writer's number.
@@ -47,9 +51,11 @@ impl<'v> Edit<'v> {
             counts: Counts::default(),
             now: Time::now(),
             leaves: &mut writer.leaves,
+            walks: &mut writer.walks,
             prealloc: PreallocTxn::new(&mut writer.prealloc),
             freed: &mut writer.freed,
             may_list: true,
+            made_room: false,
             moves: SmallVec::new(),
             number,
             stamps: SmallVec::new(),
@@ -124,6 +130,9 @@ impl<'v> Edit<'v> {
         *self.writer_hints = self.hints;
         *self.writer_counts += self.counts;
         self.core.state.counts.publish(self.number, *self.writer_counts);
+        if self.made_room {
+            self.core.state.cursors.count_free();
+        }
         self.prealloc.keep();
         let _moving = self.core.state.directories.begin_move(&self.moves);
         self.tx.commit();

@@ -15,10 +15,6 @@ pub(crate) struct Hints {
     pub(crate) chunk: u64,
     /// Slot in the chunk's table where the search continues.
     pub(crate) chunk_slot: u64,
-    /// True after a search of all groups found no inode block with room.
-    pub(crate) no_inode_room: bool,
-    /// True after a search of all groups found no metadata chunk with room.
-    pub(crate) no_chunk_room: bool,
     /// Group that last had blocks for new files; the groups before it had few.
     pub(crate) data_group: u64,
 }

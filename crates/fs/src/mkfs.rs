@@ -13,6 +13,7 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, CHUNK, Checksummer, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME,
     SUPERBLOCK_COPY,
 };
+use std::ops::Range;
 
 /// Makes the superblock of the new volume `name`.
 ///
@@ -104,9 +105,16 @@ pub(crate) fn reserved(superblock: &Superblock) -> Reserved {
     }
 }
 
-/// Fills an empty volume: group table, root directory, orphan directory. Returns the inode numbers of the two
-/// directories.
-pub(crate) fn fill(edit: &mut Edit<'_>, superblock: &Superblock) -> Outcome<(u64, u64)> {
-    space::init_groups(edit, 0, superblock.group_count, &reserved(superblock))?;
+/// Groups whose blocks are made and written at a time: 16 MiB of the group table, which is 512 MiB in a volume
+/// of 16 TiB.
+pub(crate) const GROUPS_AT_ONCE: u64 = 4096;
+
+/// Makes the blocks of the group table for some groups.
+pub(crate) fn make_groups(edit: &mut Edit<'_>, superblock: &Superblock, groups: Range<u64>) -> Outcome<()> {
+    space::init_groups(edit, groups.start, groups.end, &reserved(superblock))
+}
+
+/// Makes the root directory and the orphan directory. Returns their inode numbers.
+pub(crate) fn make_directories(edit: &mut Edit<'_>) -> Outcome<(u64, u64)> {
     Ok((inode::nameless_directory(edit, 0o755)?, inode::nameless_directory(edit, 0o700)?))
 }

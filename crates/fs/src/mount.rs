@@ -88,7 +88,18 @@ impl Volume {
             shared.state.store.use_journal(journal.0, journal.1, JournalContent::New)?;
         }
         let made = shared.superblock.lock().clone();
-        let (root, orphans) = volume.change(|edit| mkfs::fill(edit, &made))?;
+        for first in (0..made.group_count).step_by(mkfs::GROUPS_AT_ONCE as usize) {
+            let groups = first..(first + mkfs::GROUPS_AT_ONCE).min(made.group_count);
+            volume.change(|edit| mkfs::make_groups(edit, &made, groups.clone()))?;
+            if groups.end < made.group_count {
+                // No superblock names them yet.
+                let mut closed = shared.state.gate.close_to_change(&shared.state.store);
+                shared.commit_in_place(shared.recall_prealloc(&mut closed)?)?;
+                drop(closed);
+                shared.state.store.drop_clean();
+            }
+        }
+        let (root, orphans) = volume.change(mkfs::make_directories)?;
         volume.set_root(root);
         volume.set_orphans(orphans);
         volume.finish()?;
@@ -233,7 +244,7 @@ impl Volume {
             volume.write_superblock(clean)?;
         }
         if !clean {
-            match volume.view(recount) {
+            match volume.recount() {
                 Ok((free_blocks, inodes)) => volume.shared.state.counts.set(free_blocks, inodes),
                 // The rest can be read, and repaired.
                 Err(Error::Damaged { .. }) if access != Access::Write => {}
@@ -248,6 +259,14 @@ impl Volume {
             volume.free_orphans();
         }
         Ok(volume)
+    }
+
+    /// Counts free blocks and inodes in use, group by group: where one is missed, no other is counted again.
+    pub(crate) fn recount(&self) -> Result<(u64, u64)> {
+        (0..self.group_count()).try_fold((0u64, 0u64), |(free, inodes), number| {
+            let (more_free, more_inodes) = self.view(|core| recount(core, number))?;
+            Ok((free.saturating_add(more_free), inodes.saturating_add(more_inodes)))
+        })
     }
 
     /// Starts the threads that read ahead of sequential readers.

@@ -7,7 +7,6 @@
 use crate::commit::CommitLock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Access, OpenOptions};
-use crate::space::recount;
 use crate::used::UsedBlocks;
 use crate::volume::Volume;
 use lanefs_format::superblock::Superblock;
@@ -68,7 +67,7 @@ impl Volume {
             ..OpenOptions::default()
         })?;
         if shared.access != Access::Read {
-            (superblock.free_blocks, superblock.inodes) = volume.view(recount)?;
+            (superblock.free_blocks, superblock.inodes) = volume.recount()?;
             snapshot.set_superblock(&superblock);
         }
         for group in 0..volume.group_count() {

@@ -4,6 +4,7 @@ use crate::claims::Claims;
 use crate::counts::VolumeCounts;
 use crate::dir_table::DirectoryTable;
 use crate::holds::Holds;
+use crate::space::RoomCursors;
 use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, HashSeed};
@@ -19,6 +20,8 @@ pub(crate) struct VolumeState {
     pub(crate) gate: Gate<Writer>,
     pub(crate) claims: Claims,
     pub(crate) counts: VolumeCounts,
+    /// Where searches for room go on.
+    pub(crate) cursors: RoomCursors,
     /// Number of frees that wait for the next commit.
     deferred_frees: AtomicUsize,
     root: AtomicU64,
@@ -40,6 +43,7 @@ impl VolumeState {
             gate: Gate::new(Writer::default),
             claims: Claims::default(),
             counts: VolumeCounts::new(superblock.free_blocks, superblock.inodes),
+            cursors: RoomCursors::default(),
             deferred_frees: AtomicUsize::new(0),
             root: superblock.root.into(),
             orphans: superblock.orphans.into(),

@@ -4,6 +4,7 @@ use crate::counts::Counts;
 use crate::extent::Extent;
 use crate::hints::{Hints, LeafHints};
 use crate::prealloc::Prealloc;
+use crate::space::Walks;
 use lanefs_format::{BLOCK, BlockKind};
 use lanefs_store::Log;
 
@@ -14,6 +15,7 @@ pub(crate) struct Writer {
     pub(crate) hints: Hints,
     pub(crate) counts: Counts,
     pub(crate) leaves: LeafHints,
+    pub(crate) walks: Walks,
     pub(crate) prealloc: Prealloc,
     /// Preallocated blocks of all writers on their way back to the bitmaps, which still mark them as used.
     pub(crate) returning: Vec<Extent>,

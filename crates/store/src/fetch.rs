@@ -39,6 +39,11 @@ impl Store {
             return Err(Fault::damaged(at, "a position outside the volume"));
         }
         match want {
+            Want::Block(BlockKind::Group) => {
+                self.fetch_block(device, at, BlockKind::Group)?;
+                self.read_table_ahead(device, at);
+                Ok(())
+            }
             Want::Block(kind) => self.fetch_block(device, at, kind),
             Want::Frame => self.wait_for_slot(at),
             Want::Data { need, extent } => {
@@ -51,6 +56,15 @@ impl Store {
                 wanted.into_iter().try_for_each(|index| self.wait_for_fetch(index))
             }
         }
+    }
+
+    /// Fetches the blocks of the group table that a walk over it will want after the one at `at`.
+    fn read_table_ahead(&self, device: &dyn Device, at: u64) {
+        let (table, count) = self.places.groups.get();
+        let Some(number) = at.checked_sub(table).map(|bytes| bytes / BLOCK) else { return };
+        let ahead = self.table_ahead.plan(number, count, self.cache.budget());
+        let blocks: Vec<_> = ahead.map(|number| (table + number * BLOCK, BlockKind::Group)).collect();
+        self.fetch_blocks(device, &blocks);
     }
 
     /// Returns the window of a miss of all that lies together of a file, where it is small and neighbours

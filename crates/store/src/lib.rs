@@ -24,7 +24,7 @@
 //! | `placement` | where file data may lie |
 //! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
 //! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `places`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, tables, a watch, checksums of data |
+//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `places`, `table_ahead`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, tables and walks over them, a watch, checksums of data |
 //! | `epoch`, `versions` | whether writers are active; ownership records |
 //! | `journal` | the log of commits on the device |
 //! | `frames`, `slots` | memory of blocks by position; which parts of a sparse volume have memory |
@@ -79,6 +79,7 @@ mod state;
 mod stats;
 mod store;
 mod sum;
+mod table_ahead;
 mod tx;
 #[cfg(any(lanefs_planted = "race", lanefs_planted = "overrun", lanefs_planted = "alias"))]
 mod undefined;

@@ -84,6 +84,20 @@ impl Store {
         })
     }
 
+    /// Reads metadata blocks in a row without verification and past the cache, from the journal or the device:
+    /// for hints. Blocks that are resident may have changed since.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; [`Fault::Damaged`] for positions outside the volume; `Unsupported` for a volume in
+    /// memory, where all blocks are resident.
+    pub fn read_hints(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.read_image(at, out)?;
+        for (at, block) in (at..).step_by(BLOCK as usize).zip(out.chunks_exact_mut(BLOCK as usize)) {
+            self.commits.copy_committed(at, &mut IoBufMut::new(block));
+        }
+        Ok(())
+    }
+
     /// Copies a metadata block without verification: from memory, else from the journal, else from the
     /// device.
     ///

@@ -17,6 +17,7 @@ use crate::pin_table::PinTable;
 use crate::places::Places;
 use crate::readahead::ReadAhead;
 use crate::state::{self, ABSENT, FETCHING, FREE, FRESH, MARKER};
+use crate::table_ahead::TableAhead;
 use crate::versions::{Grain, Versions};
 use crate::view::{View, prefetch};
 use crate::waiters::Waiters;
@@ -69,6 +70,7 @@ pub struct Store {
     pub(crate) marks: Marks,
     pub(crate) data_sums: DataSums,
     pub(crate) places: Places,
+    pub(crate) table_ahead: TableAhead,
     /// The pins of a store for reading; `None` where blocks may be changed.
     pub(crate) pins: Option<PinTable>,
 }
@@ -197,6 +199,7 @@ impl Store {
             marks: Marks::default(),
             data_sums: DataSums::new(ages),
             places: Places::default(),
+            table_ahead: TableAhead::default(),
             pins: None,
         };
         store.set_bytes(bytes);

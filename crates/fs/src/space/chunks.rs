@@ -2,6 +2,7 @@
 
 use super::extents::free_data;
 use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
+use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, describe, table_entry};
 use super::take::alloc_chunk;
 use crate::edit::Edit;
@@ -9,7 +10,7 @@ use crate::error::Outcome;
 use crate::extent::Extent;
 use crate::writer::Freed;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, chunk_entry, chunk_header,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, GROUP, chunk_entry, chunk_header,
     group as f,
 };
 use lanefs_store::{Fault, View};
@@ -54,35 +55,61 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
     }
 }
 
+/// A metadata chunk with room.
+enum WithRoom {
+    /// One that no other writer has claimed.
+    Own(u64),
+    /// One that another writer has claimed.
+    Shared(u64),
+}
+
 /// Points the hints at a metadata chunk with room, or at a new one.
 fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
-    let mut others = 0;
-    if !edit.hints.no_chunk_room {
-        for number in 0..edit.core.group_count() {
-            let group = peek(edit.core, number)?;
-            let mut room = group.get(f::ROOM) & group.get(f::METADATA);
-            while room != 0 {
-                let chunk = chunk_at(number, u64::from(room.trailing_zeros()));
-                room &= room - 1;
-                if !edit.is_claimed(chunk) {
-                    (edit.hints.chunk, edit.hints.chunk_slot) = (chunk, 0);
-                    return Ok(());
+    let found = search(edit)?;
+    (edit.hints.chunk, edit.hints.chunk_slot) = match found {
+        Some(WithRoom::Own(chunk)) => (chunk, 0),
+        // Each writer gets a chunk of its own while there is enough space; else writers share.
+        found => match (alloc_chunk(edit, found.is_some()), found) {
+            (Err(Fault::Code(Code::NoSpace)), Some(WithRoom::Shared(chunk))) => (chunk, 0),
+            (Err(full @ Fault::Code(Code::NoSpace)), _) => {
+                let room = |edit: &mut Edit<'_>, number| room_in(edit, number);
+                match walk(edit, Kind::Blocks, 0, |room| room.blocks != 0, room)?.ok_or(full)? {
+                    WithRoom::Own(chunk) | WithRoom::Shared(chunk) => (chunk, 0),
                 }
-                others = chunk;
             }
-        }
-        edit.hints.no_chunk_room = others == 0;
-    }
-    // Each writer gets a chunk of its own while there is enough space; else writers share.
-    let chunk = match alloc_chunk(edit, others != 0) {
-        Err(Fault::Code(Code::NoSpace)) if others != 0 => {
-            (edit.hints.chunk, edit.hints.chunk_slot) = (others, 0);
-            return Ok(());
-        }
-        chunk => chunk?,
+            (chunk, _) => (chunk?, CHUNK_HEADER_BLOCKS),
+        },
     };
-    (edit.hints.chunk, edit.hints.chunk_slot) = (chunk, CHUNK_HEADER_BLOCKS);
     Ok(())
+}
+
+/// Searches a few groups for a metadata chunk with room.
+fn search(edit: &Edit<'_>) -> Outcome<Option<WithRoom>> {
+    let (cursor, mut shared) = (&edit.core.state.cursors.blocks, None);
+    for number in with_chunks(edit.core, cursor) {
+        match room_in(edit, number)? {
+            Some(WithRoom::Shared(chunk)) => shared = Some(WithRoom::Shared(chunk)),
+            None if !goes_on(cursor, number, peek(edit.core, number)?) => break,
+            None => {}
+            own => return Ok(own),
+        }
+    }
+    Ok(shared)
+}
+
+/// A metadata chunk with room in group `number`.
+fn room_in(edit: &Edit<'_>, number: u64) -> Outcome<Option<WithRoom>> {
+    let (group, mut shared) = (peek(edit.core, number)?, None);
+    let mut room = group.get(f::ROOM) & group.get(f::METADATA);
+    while room != 0 {
+        let chunk = chunk_at(number, u64::from(room.trailing_zeros()));
+        room &= room - 1;
+        if !edit.is_claimed(chunk) {
+            return Ok(Some(WithRoom::Own(chunk)));
+        }
+        shared = Some(WithRoom::Shared(chunk));
+    }
+    Ok(shared)
 }
 
 /// Frees a metadata block when the transaction commits.
@@ -110,6 +137,7 @@ fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()>
     }
     describe(edit, entry, 0, 0);
     edit.tx.vacate(at);
+    edit.made_room = true;
     let chunk = at & !(CHUNK - 1);
     let header = chunk_table(edit.core, chunk)?;
     let used = header.get(chunk_header::USED).saturating_sub(1);
@@ -127,7 +155,7 @@ fn make_block_free(edit: &mut Edit<'_>, at: u64, kind: BlockKind) -> Outcome<()>
     let (group, bit) = of_chunk(edit.core, chunk)?;
     if group.get(f::ROOM) & bit == 0 {
         edit.tx.put(group, f::ROOM, group.get(f::ROOM) | bit);
-        edit.hints.no_chunk_room = false;
+        edit.core.state.cursors.blocks.go_back_to(chunk / GROUP);
     }
     Ok(())
 }

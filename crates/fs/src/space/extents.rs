@@ -10,6 +10,7 @@
 //!   else into the longest.
 
 use super::groups::{clear_bits, next, peek, seem_used};
+use super::search::{Kind, Room, likely, walk};
 use super::take::mark_used;
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -84,7 +85,7 @@ pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, w
     for _ in 0..MAX_ATTEMPTS {
         let first = match goal {
             Some(goal) if is_free(edit.core, goal)? => goal,
-            _ => best_fit(edit.core, &request)?.ok_or(Code::NoSpace)?.first,
+            _ => best_fit(edit, &request)?.ok_or(Code::NoSpace)?.first,
         };
         let count = mark_used(edit, first, want)?;
         if count > 0 {
@@ -127,14 +128,23 @@ fn from_small(edit: &mut Edit<'_>, goal: Option<u64>, want: u64) -> Outcome<Exte
 /// Fills the ranges for new files in one pass over the bitmap of one group: the first group, from the last
 /// successful one on, that has holes of `want` blocks. Carves nothing where nothing is free.
 fn carve(edit: &mut Edit<'_>, want: u64) -> Outcome<()> {
-    let (groups, limit) = (edit.core.group_count(), carve_limit(edit).max(want));
-    for least in [want.max(GOOD_HOLE), 1] {
-        let home = edit.hints.data_group.min(groups);
-        for number in (home..groups).chain(0..home) {
-            if carve_group(edit, number, least, limit)? {
-                edit.hints.data_group = number;
-                return Ok(());
-            }
+    let (home, limit) = (edit.hints.data_group, carve_limit(edit).max(want));
+    let good = want.max(GOOD_HOLE);
+    for number in likely(edit.core, home)? {
+        if carve_group(edit, number, good, limit)? {
+            edit.core.state.cursors.move_frontier_to(number);
+            edit.hints.data_group = number;
+            return Ok(());
+        }
+    }
+    for (kind, least) in [(Kind::GoodHoles, good), (Kind::AnyHole, 1)] {
+        let may = |room: Room| room.free >= least;
+        let found = walk(edit, kind, home, may, |edit, number| {
+            Ok(carve_group(edit, number, least, limit)?.then_some(number))
+        })?;
+        if let Some(number) = found {
+            edit.hints.data_group = number;
+            return Ok(());
         }
     }
     Ok(())
@@ -224,11 +234,46 @@ impl BestFit {
     }
 }
 
-/// The free extent that probably fits a request best.
-fn best_fit(core: &Core<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>> {
+/// The free extent that probably fits a request best: among those of the groups with free blocks that come
+/// first, and of the first ones at the frontier; else any.
+fn best_fit(edit: &mut Edit<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>> {
+    let core = edit.core;
+    let cursors = &core.state.cursors;
+    let home = cursors.extents.get();
     let mut candidates = BestFit::default();
+    search_extents(core, likely(core, home)?, request, &mut candidates)?;
+    let is_long = |extent: Extent| extent.count >= request.least;
+    if !candidates.best(request).is_some_and(is_long) {
+        let least = request.least.min(BLOCKS_PER_CHUNK);
+        let mut from = None;
+        for (kind, least) in [(Kind::Extents, least), (Kind::AnyHole, 1)] {
+            if from.is_none() {
+                let find = |edit: &mut Edit<'_>, number| {
+                    Ok((peek(edit.core, number)?.get(f::FREE) >= least).then_some(number))
+                };
+                from = walk(edit, kind, home, |room| room.free >= least, find)?;
+            }
+        }
+        if let Some(number) = from {
+            search_extents(core, likely(core, number)?, request, &mut candidates)?;
+            cursors.extents.move_to(number);
+        }
+    }
+    let best = candidates.best(request);
+    if let Some(extent) = best {
+        cursors.move_frontier_to(extent.first / BLOCKS_PER_GROUP);
+    }
+    Ok(best)
+}
+
+fn search_extents(
+    core: &Core<'_>,
+    groups: impl Iterator<Item = u64>,
+    request: &ExtentRequest,
+    candidates: &mut BestFit,
+) -> Outcome<()> {
     let (mut open, mut groups_left) = (Extent::default(), FAR);
-    for number in 0..core.group_count() {
+    for number in groups {
         let (view, base) = (peek(core, number)?, number * BLOCKS_PER_GROUP);
         if view.get(f::FREE) == 0 {
             continue;
@@ -255,7 +300,7 @@ fn best_fit(core: &Core<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>>
         groups_left = (groups_left - 1).min(if found { NEAR } else { FAR });
     }
     candidates.offer(open, request);
-    Ok(candidates.best(request))
+    Ok(())
 }
 
 /// Releases blocks of a file. On a volume in memory, where they are free at once, a few of them go to the

@@ -97,6 +97,8 @@ pub(crate) fn clear_bits(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
             return Err(Fault::damaged(at * BLOCK, "file data inside a metadata chunk"));
         }
         flip(edit, number, first_bit, stop - at, false)?;
+        edit.core.state.cursors.extents.go_back_to(number);
+        edit.made_room = true;
         at = stop;
     }
     Ok(())

@@ -2,12 +2,14 @@
 
 use super::chunks::{alloc_block, free_block};
 use super::groups::{chunk_at, group, of_chunk, peek};
+use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, table_entry};
 use crate::attempt::Core;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, InodeSize, chunk_entry, group as f, inode,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, GROUP, InodeSize, chunk_entry,
+    group as f, inode,
 };
 use lanefs_store::{Fault, View};
 
@@ -90,44 +92,67 @@ fn is_in_metadata(core: &Core<'_>, at: u64) -> Outcome<bool> {
 
 /// Points the hints at an inode block with room, or at a new one.
 fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
-    if !edit.hints.no_inode_room {
-        for number in 0..edit.core.group_count() {
-            let view = peek(edit.core, number)?;
-            let mut room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
-            while room != 0 {
-                let chunk = u64::from(room.trailing_zeros());
-                room &= room - 1;
-                // The other writer of a claimed chunk uses its room, and changes its table meanwhile.
-                if edit.is_claimed(chunk_at(number, chunk)) {
-                    continue;
-                }
-                if group(edit.core, number)?.get(f::METADATA) & 1 << chunk == 0 {
-                    // The chunk has been freed since `peek`.
-                    continue;
-                }
-                match block_with_room(edit, chunk_at(number, chunk))? {
-                    Some(block) if edit.is_claimed(block) => {}
-                    Some(block) => {
-                        (edit.hints.inode_block, edit.hints.inode_slot) = (block, 0);
-                        return Ok(());
-                    }
-                    None => {
-                        let view = group(edit.core, number)?;
-                        edit.tx.put(view, f::INODE_ROOM, view.get(f::INODE_ROOM) & !(1 << chunk));
-                    }
-                }
-            }
+    if let Some(block) = search(edit)? {
+        (edit.hints.inode_block, edit.hints.inode_slot) = (block, 0);
+        return Ok(());
+    }
+    let block = match alloc_block(edit, BlockKind::Inodes, 0) {
+        Ok(view) => {
+            // The bit makes the block known to the next mount. The search clears bits that are out of date.
+            let (group, bit) = of_chunk(edit.core, view.at() & !(CHUNK - 1))?;
+            edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
+            view.at()
+        }
+        Err(full @ Fault::Code(Code::NoSpace)) => {
+            walk(edit, Kind::Inodes, 0, |room| room.inodes != 0, search_group)?.ok_or(full)?
+        }
+        Err(fault) => return Err(fault),
+    };
+    (edit.hints.inode_block, edit.hints.inode_slot) = (block, 0);
+    Ok(())
+}
+
+/// Searches a few groups for an inode block with room.
+fn search(edit: &mut Edit<'_>) -> Outcome<Option<u64>> {
+    let cursor = &edit.core.state.cursors.inodes;
+    for number in with_chunks(edit.core, cursor) {
+        let found = search_group(edit, number)?;
+        if found.is_some() {
+            return Ok(found);
         }
         // Other writers fill the chunks that they claimed. A search each time would cost more than the few
         // inodes that they leave.
-        edit.hints.no_inode_room = true;
+        if !goes_on(cursor, number, peek(edit.core, number)?) {
+            break;
+        }
     }
-    let view = alloc_block(edit, BlockKind::Inodes, 0)?;
-    // The bit makes the block known to the next mount. The loop above clears bits that are out of date.
-    let (group, bit) = of_chunk(edit.core, view.at() & !(CHUNK - 1))?;
-    edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
-    (edit.hints.inode_block, edit.hints.inode_slot) = (view.at(), 0);
-    Ok(())
+    Ok(None)
+}
+
+fn search_group(edit: &mut Edit<'_>, number: u64) -> Outcome<Option<u64>> {
+    let view = peek(edit.core, number)?;
+    let mut room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
+    while room != 0 {
+        let chunk = u64::from(room.trailing_zeros());
+        room &= room - 1;
+        // The other writer of a claimed chunk uses its room, and changes its table meanwhile.
+        if edit.is_claimed(chunk_at(number, chunk)) {
+            continue;
+        }
+        if group(edit.core, number)?.get(f::METADATA) & 1 << chunk == 0 {
+            // The chunk has been freed since `peek`.
+            continue;
+        }
+        match block_with_room(edit, chunk_at(number, chunk))? {
+            Some(block) if edit.is_claimed(block) => {}
+            Some(block) => return Ok(Some(block)),
+            None => {
+                let view = group(edit.core, number)?;
+                edit.tx.put(view, f::INODE_ROOM, view.get(f::INODE_ROOM) & !(1 << chunk));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The position of an inode block with room in a chunk.
@@ -170,7 +195,8 @@ pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
     if group.get(f::INODE_ROOM) & bit == 0 {
         edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
     }
-    edit.hints.no_inode_room = false;
+    edit.core.state.cursors.inodes.go_back_to(block / GROUP);
+    edit.made_room = true;
     if block == edit.hints.inode_block {
         let slot = (view.at() - block) / edit.store().inode_size().bytes();
         edit.hints.inode_slot = edit.hints.inode_slot.min(slot);

@@ -9,21 +9,17 @@ use lanefs_format::{
     group as g,
 };
 
-/// Counts free blocks and inodes in use.
-pub(crate) fn recount(core: &Core<'_>) -> Outcome<(u64, u64)> {
-    let (mut free, mut inodes) = (0u64, 0u64);
-    for number in 0..core.group_count() {
-        let view = group(core, number)?;
-        free = free.saturating_add(view.get(g::FREE));
-        for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
-            let at = number * GROUP + chunk * CHUNK;
-            for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-                let entry = table_entry(core, at + slot * BLOCK)?;
-                if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 {
-                    inodes += u64::from(entry.get(chunk_entry::USED));
-                }
+/// Counts free blocks and inodes in use of a group.
+pub(crate) fn recount(core: &Core<'_>, number: u64) -> Outcome<(u64, u64)> {
+    let (view, mut inodes) = (group(core, number)?, 0);
+    for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
+        let at = number * GROUP + chunk * CHUNK;
+        for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
+            let entry = table_entry(core, at + slot * BLOCK)?;
+            if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8 {
+                inodes += u64::from(entry.get(chunk_entry::USED));
             }
         }
     }
-    Ok((free, inodes))
+    Ok((view.get(g::FREE), inodes))
 }

@@ -58,17 +58,23 @@ fn a_chunk_that_is_used_again_while_a_commit_frees_it_is_written() {
     let lock = shared.lock_commits();
     let before = chunks(&volume);
     // No writer knows a chunk with room, so the next file gets a new one. Its removal empties that.
-    let full = Hints { no_chunk_room: true, no_inode_room: true, ..Hints::default() };
-    shared.state.gate.each(|writer| writer.hints = full);
+    // (The volume has one group.)
+    let cursors = &shared.state.cursors;
+    cursors.blocks.pass(0);
+    cursors.inodes.pass(0);
+    shared.state.gate.each(|writer| writer.hints = Hints::default());
     volume.write_file("/a", b"").expect("create");
     let made: Vec<_> = chunks(&volume).into_iter().filter(|chunk| !before.contains(chunk)).collect();
     let [chunk] = made[..] else { panic!("new chunks: {made:?}") };
     shared.state.gate.each(|writer| writer.hints = Hints::default());
+    cursors.blocks.go_back_to(0);
+    cursors.inodes.go_back_to(0);
     volume.unlink(&OWNER, volume.root(), b"a").expect("unlink");
     let (snapshot, freed) = shared.begin_commit().expect("a snapshot");
     shared.state.store.commit(snapshot).expect("commit");
     // The commit has freed the chunk. It is in use until that is known to be durable, and finds a new user.
-    shared.state.gate.each(|writer| writer.hints = Hints { chunk, no_inode_room: true, ..Hints::default() });
+    cursors.inodes.pass(0);
+    shared.state.gate.each(|writer| writer.hints = Hints { chunk, ..Hints::default() });
     let ino = volume.write_file("/b", b"").expect("create").ino;
     assert_eq!(ino.0 * shared.state.store.inode_size().bytes() / CHUNK * CHUNK, chunk);
     shared.end_commit(&freed).expect("frees");
