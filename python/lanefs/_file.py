@@ -42,6 +42,15 @@ class Discards:
         super().__exit__(kind, *rest)  # type: ignore[misc]
 
 
+class Sized:
+    """A buffered file object that tells its size."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file, or of its new content, those in the buffer included."""
+        return max(self.raw.size, self.tell())  # type: ignore[attr-defined, no-any-return]
+
+
 class RawFile(Discards, io.RawIOBase):
     """An unbuffered file of a volume. Its position belongs to the object, which one thread uses at a time."""
 
@@ -55,6 +64,11 @@ class RawFile(Discards, io.RawIOBase):
         self.mode = mode
         if self._appends:
             self._position = self._file.size()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file, or of its new content."""
+        return self._file.size()
 
     def readable(self) -> bool:
         self._check()
@@ -147,7 +161,26 @@ class RawFile(Discards, io.RawIOBase):
             raise ValueError("the file is closed")
 
 
-class Writer(Discards, io.BufferedWriter):
+class Reader(io.BufferedReader):
+    """A buffer for a file that is read."""
+
+    raw: RawFile
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return self.raw.size
+
+
+class Changer(Sized, io.BufferedRandom):
+    """A buffer for a file that changes in place."""
+
+
+class Appender(Sized, io.BufferedWriter):
+    """A buffer for what comes to the end of a file."""
+
+
+class Writer(Sized, Discards, io.BufferedWriter):
     """A buffer for a new content."""
 
     raw: RawFile
@@ -157,7 +190,7 @@ class Writer(Discards, io.BufferedWriter):
         self.raw.discard()
 
 
-class ReadingWriter(Discards, io.BufferedRandom):
+class ReadingWriter(Sized, Discards, io.BufferedRandom):
     """A buffer for a new content that is read, too."""
 
     raw: RawFile
@@ -201,9 +234,9 @@ def open_file(
     if plain[0] in "wx":
         buffered = ReadingWriter(raw, size) if "+" in plain else Writer(raw, size)
     elif "+" in plain:
-        buffered = io.BufferedRandom(raw, size)
+        buffered = Changer(raw, size)
     else:
-        buffered = io.BufferedReader(raw, size) if plain == "r" else io.BufferedWriter(raw, size)
+        buffered = Reader(raw, size) if plain == "r" else Appender(raw, size)
     if is_binary:
         return buffered  # type: ignore[no-any-return]
     text = TextWriter(buffered, encoding, errors, newline, line_buffering=buffering == 1)

@@ -17,11 +17,20 @@ __all__ = [
     "Views",
     "Volume",
     "__version__",
+    "chown",
     "codes",
+    "copy_file",
     "duplicates",
     "export_host_tree",
+    "getxattr",
+    "hard_link",
     "import_host_tree",
+    "listxattr",
+    "removexattr",
+    "setxattr",
     "shuffled",
+    "statvfs",
+    "truncate",
 ]
 
 __version__: str
@@ -44,6 +53,15 @@ def export_host_tree(
     threads: int | None,
     progress: Callable[[list[int]], object] | None,
 ) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def hard_link(volume: Volume, original: bytes, link: bytes) -> None: ...
+def chown(volume: Volume, path: bytes, uid: int | None, gid: int | None) -> None: ...
+def truncate(volume: Volume, path: bytes, size: int) -> None: ...
+def getxattr(volume: Volume, path: bytes, name: bytes) -> bytes: ...
+def setxattr(volume: Volume, path: bytes, name: bytes, value: bytes) -> None: ...
+def removexattr(volume: Volume, path: bytes, name: bytes) -> None: ...
+def listxattr(volume: Volume, path: bytes) -> list[str]: ...
+def copy_file(volume: Volume, source: bytes, target: bytes) -> bool: ...
+def statvfs(volume: Volume) -> list[int]: ...
 def duplicates(
     volume: Volume,
     top: bytes,

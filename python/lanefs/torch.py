@@ -10,7 +10,8 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from lanefs._lanefs import shuffled
-from lanefs._volume import Path, Paths, Volume, path_set
+from lanefs._paths import Path
+from lanefs._volume import Paths, Volume, path_set
 
 #: The names of images, as torchvision has them.
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")

@@ -35,6 +35,7 @@ pub(crate) fn import_host_tree(
 ) -> PyResult<ReportParts> {
     let skip = volume.get().image().map_or_else(Vec::new, image_file);
     let options = ImportOptions { overwrite, one_file_system, threads, skip, ..ImportOptions::default() };
+    volume.get().with(py, None, |open| open.check_writes())?;
     transfer(py, volume, progress, |open, control| {
         import_tree(open.volume(), &source, dest, &options, control)
     })

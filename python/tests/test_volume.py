@@ -4,6 +4,8 @@ import errno
 import os
 import pickle
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -41,10 +43,15 @@ def test_a_volume_that_cannot_be_opened_is_named(tmp_path):
         lanefs.Volume.open(other)
 
 
-def test_a_second_writer_is_refused(image):
+def test_a_second_process_is_refused(image):
+    program = "import sys, lanefs; lanefs.Volume.open(sys.argv[1], sys.argv[2])"
     with lanefs.Volume.open(image, "r+"):
-        with pytest.raises(OSError, match="in use"):
-            lanefs.Volume.open(image, "r+")
+        for mode in ("r", "r+"):
+            done = subprocess.run(
+                [sys.executable, "-c", program, str(image), mode], stderr=subprocess.PIPE, text=True
+            )
+            assert f"in use by another process: process {os.getpid()}" in done.stderr
+            assert f"[Errno {errno.EBUSY}]" in done.stderr
 
 
 @pytest.mark.parametrize(
