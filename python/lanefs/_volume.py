@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Literal, Union
+from typing import IO, Any, Literal, NoReturn, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,18 @@ from lanefs._paths import Path, PathCalls
 from lanefs._paths import check_least as _least
 from lanefs._paths import check_mode as _mode
 from lanefs._search import EqualFiles, FuzzyNames, Line, OnError, Scored, grep, tell
-from lanefs._transfer import Counts, Report
+from lanefs._transfer import Counts, Report, counts_of
 
-#: Many paths. An Arrow array of strings is an object with `__arrow_c_array__`.
-Paths = Union[PathSet, Iterable[Path], NDArray[Any]]
+
+
+class ArrowArray(Protocol):
+    """An Arrow array of strings, by Arrow's C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
+
+
+#: Many paths.
+Paths = Union[PathSet, Iterable[Path], NDArray[Any], ArrowArray]
 Mode = Literal["r", "r+", "w", "x"]
 Engine = Literal["auto", "cpu", "gpu"]
 
@@ -58,6 +66,8 @@ class Volume(PathCalls):
         self._reopen = reopen
         self._name = name
         self._mode = mode
+        # Of a volume that is open, `open` is taken for the `open` of a file.
+        self.open = _opens_volumes  # type: ignore[method-assign]
 
     @classmethod
     def open(
@@ -187,13 +197,15 @@ class Volume(PathCalls):
     ) -> Lookup:
         """Looks many paths up.
 
-        `columns` are names of `lanefs.COLUMNS`; none of them are needed for `exists`. With `follow` a
+        `columns` are names of `lanefs.COLUMNS`; `exists` is there in any case. With `follow` a
         symbolic link in the last component stands for its target.
         """
         if isinstance(columns, str):
             raise TypeError("columns is one name; give a list of them")
         paths = path_set(paths)
-        return Lookup(paths, self._volume.resolve(paths, ["code", *columns], follow))
+        asked = [column for column in columns if column != "exists"]
+        arrays = self._volume.resolve(paths, ["code", *asked], follow)
+        return Lookup(paths, {name: arrays[name] for name in ("code", *asked)})
 
     def read(
         self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
@@ -290,7 +302,8 @@ class Volume(PathCalls):
         _least(1, batch_size=batch_size)
         paths = path_set(paths)
         epoch = _lanefs.Epoch(self._volume, paths, batch_size, seed, rows, memory, start, threads)
-        return Epoch(paths, epoch)
+        files = (len(paths) if rows is None else len(rows)) - start
+        return Epoch(paths, epoch, -(-files // batch_size))
 
     def write_many(
         self,
@@ -512,9 +525,22 @@ class Volume(PathCalls):
         )
         return Report(Counts(*parts[0]), *parts[1:])
 
+    def count_tree(self, top: Path = "/") -> Counts:
+        """The amounts that an export of a directory or file has to transfer, as `lanefs.count_tree`."""
+        paths = [os.fsdecode(top)] if not self.isdir(top) else []
+        for directory, directories, files in self.walk(top):
+            paths.extend(os.path.join(directory, name) for name in (*directories, *files))
+        found = self.resolve(paths, ["mode", "nlink", "size", "ino"], follow=False)
+        columns = [found[name][found.exists].tolist() for name in ("mode", "nlink", "size", "ino")]
+        return counts_of(zip(*columns))
+
     def sync(self) -> None:
         """Makes all changes so far durable."""
         self._volume.sync()
+
+
+def _opens_volumes(*_: object, **__: object) -> NoReturn:
+    raise TypeError("open is for volumes (lanefs.Volume.open); open_file opens a file of this one")
 
 
 def _open_again(

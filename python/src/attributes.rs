@@ -81,8 +81,8 @@ pub(crate) fn listxattr(py: Python<'_>, volume: &Bound<'_, Volume>, path: &[u8])
     Ok(names.into_iter().map(OsString::from_vec).collect())
 }
 
-/// Copies the content and the permissions of a file; the target changes as a whole. Returns false, and changes
-/// nothing, where both are one file.
+/// Copies the content and the permissions of a file; the target changes as a whole. Returns false, and
+/// changes nothing, where both are one file.
 #[pyfunction]
 pub(crate) fn copy_file(
     py: Python<'_>,

@@ -128,8 +128,8 @@ impl Shared {
         Ok(volume)
     }
 
-    /// Opens for writing what handles have open for reading. No call is in progress. Where it fails, they have
-    /// it open for reading again.
+    /// Opens a volume for writing that handles have open for reading. No call is in progress. Where it fails,
+    /// they have it open for reading again.
     fn strengthen(
         &mut self,
         open: &impl Fn(Access) -> Result<Volume, OpenError>,

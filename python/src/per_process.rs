@@ -1,7 +1,8 @@
 //! A value that each process has for itself.
 //!
-//! After a fork the child has a copy of its parent's memory: locks that threads held which do not exist in the
-//! child, and files that are the parent's. So it never touches a value of its parent, and gets one of its own.
+//! After a fork the child has a copy of its parent's memory: locks that threads held which do not exist in
+//! the child, and files that are the parent's. So it never touches a value of its parent, and gets one of its
+//! own.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -28,8 +29,8 @@ impl<T> PerProcess<T> {
         let pid = std::process::id();
         loop {
             let current = self.current.load(Ordering::Acquire);
-            // SAFETY: the pointer is null or comes from a box. The box of a value that was current is freed by
-            // `drop` only, which nobody can call while this reference lives.
+            // SAFETY: the pointer is null or comes from a box. The box of a value that was current is freed
+            // by `drop` only, which nobody can call while this reference lives.
             if let Some(owned) = unsafe { current.as_ref() }
                 && owned.pid == pid
             {
