@@ -166,6 +166,15 @@ def test_a_full_volume_is_an_error(tmp_path):
         volume.import_tree(tmp_path, "/")
 
 
+def test_an_export_leaves_the_image(image):
+    with lanefs.Volume.open(image, "r+") as volume:
+        volume.write_file(f"/{image.name}", b"a file")
+        report = volume.export_tree("/", image.parent, overwrite=True)
+        assert [what for _, what in report.problems] == ["is the image of this volume on the host, and stays"]
+    with lanefs.Volume.open(image) as volume:
+        assert volume.read_file("/top") == b"x"
+
+
 class Bar:
     """A bar as tqdm has it."""
 
