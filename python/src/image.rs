@@ -7,15 +7,23 @@
 use crate::engine::{OpenError, OpenVolume, Parts};
 use crate::per_process::PerProcess;
 use lanefs::{Access, Error, ErrorKind, Volume};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest wait of a handle that wants to write for the calls that read.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A part of that wait, in which no new call begins.
+const TURN: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// The calls that this thread is in: a callback of one may call again.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A file by device and number, or a block device by its number.
 type FileId = (u64, u64);
@@ -74,7 +82,7 @@ impl Image {
         let volume = match shared.volume.upgrade() {
             Some(volume) if is_too_weak(&volume) => {
                 drop((volume, shared));
-                let _calls = self.calls.try_write_for(PATIENCE).ok_or_else(|| in_use("a call"))?;
+                let _calls = self.wait_for_calls().ok_or_else(|| in_use("a call"))?;
                 shared = self.shared.lock();
                 if shared.volume.upgrade().is_some_and(|volume| is_too_weak(&volume)) {
                     shared.strengthen(&open)?
@@ -92,8 +100,7 @@ impl Image {
 
     /// Works with the volume of a place, which stays what it is meanwhile; `None` where it is closed.
     pub(crate) fn call<T>(&self, place: &Place, work: impl FnOnce(&OpenVolume) -> T) -> Option<T> {
-        // A callback of a call may call again while another thread waits to write.
-        let _call = self.calls.read_recursive();
+        let _call = Call::begin(&self.calls);
         let open = place.lock().clone()?;
         let answer = work(&open);
         if place.lock().is_none() {
@@ -105,11 +112,48 @@ impl Image {
         Some(answer)
     }
 
+    /// Waits until no call is in progress; `None` where one does not end. Meanwhile others begin and end: a
+    /// long one must not keep them waiting for all of this time, nor may many short ones keep this waiting.
+    fn wait_for_calls(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        if DEPTH.get() > 0 {
+            // This thread would wait for itself.
+            return self.calls.try_write();
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let calls = self.calls.try_write_for(TURN);
+            if calls.is_some() || Instant::now() >= end {
+                return calls;
+            }
+            std::thread::sleep(TURN);
+        }
+    }
+
     /// Takes the volume out of a place, and ends it by `end`. No other handle opens the image meanwhile.
     pub(crate) fn leave<T>(&self, place: &Place, end: impl FnOnce(Option<Arc<OpenVolume>>) -> T) -> T {
         let _shared = self.shared.lock();
         let open = place.lock().take();
         end(open)
+    }
+}
+
+/// A call in progress.
+struct Call<'i> {
+    _calls: RwLockReadGuard<'i, ()>,
+}
+
+impl<'i> Call<'i> {
+    fn begin(calls: &'i RwLock<()>) -> Self {
+        // One within another must not wait for a thread that waits for the outer one.
+        let guard = if DEPTH.get() > 0 { calls.read_recursive() } else { calls.read() };
+        DEPTH.set(DEPTH.get() + 1);
+        Call { _calls: guard }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 

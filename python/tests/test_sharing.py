@@ -156,3 +156,45 @@ def test_other_names_of_an_image_are_the_same_image(image, tmp_path):
         with lanefs.Volume.open(image, "x", size=64 * MIB) as other:
             assert other.listdir("/") == []
         assert writer.read_file("/new") == b"content"
+
+
+def test_a_writer_gets_its_turn_beside_busy_readers(image):
+    stop = threading.Event()
+    failures = []
+
+    def read(volume):
+        try:
+            while not stop.is_set():
+                assert volume.read(list(FILES) * 500).to_bytes() == list(FILES.values()) * 500
+        except BaseException as error:
+            failures.append(error)
+
+    for turn in range(3):
+        stop.clear()
+        with lanefs.Volume.open(image) as reader:
+            threads = [threading.Thread(target=read, args=(reader,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            try:
+                with lanefs.Volume.open(image, "r+") as writer:
+                    writer.write_file("/turn", b"%d" % turn)
+                assert reader.read_file("/turn") == b"%d" % turn
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+    assert failures == []
+
+
+def test_a_callback_may_call_and_does_not_wait_for_itself(image, tmp_path):
+    refused = []
+
+    def progress(counts):
+        assert reader.read_file("/top") == b"x"
+        with pytest.raises(OSError, match="in use by this process") as error:
+            lanefs.Volume.open(image, "r+")
+        refused.append(error.value.errno)
+
+    with lanefs.Volume.open(image) as reader:
+        reader.export_tree("/", tmp_path / "out", progress=progress)
+    assert refused and set(refused) == {errno.EBUSY}
