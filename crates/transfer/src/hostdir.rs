@@ -25,7 +25,7 @@ pub struct FileId {
 
 impl FileId {
     /// The identity of a file of which the caller has the attributes.
-    pub fn of(stat: &Stat) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         FileId { dev: stat.st_dev, ino: stat.st_ino }
     }
 }
