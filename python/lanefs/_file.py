@@ -11,6 +11,7 @@ import os
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lanefs import _lanefs
 
@@ -27,6 +28,19 @@ def bytes_like(data: Any, name: str) -> bytes | memoryview:
     except TypeError:
         raise TypeError(f"{name} is {type(data).__name__}; it is bytes, or has a buffer") from None
     return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
+
+
+def writable_bytes(buffer: Any) -> NDArray[np.uint8]:
+    """The bytes of a writable buffer, as an array."""
+    if isinstance(buffer, np.ndarray):
+        if not buffer.flags.c_contiguous:
+            raise ValueError("buffer is an array that is not contiguous")
+        memory = buffer.reshape(-1).view(np.uint8)
+    else:
+        memory = np.frombuffer(buffer, np.uint8)
+    if not memory.flags.writeable:
+        raise ValueError("buffer is read-only")
+    return memory
 
 
 class Discards:

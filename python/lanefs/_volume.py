@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lanefs import _lanefs
 from lanefs._device import DeviceFiles, DeviceMemory, read_to_device
 from lanefs._epoch import Epoch
-from lanefs._file import bytes_like, open_file
+from lanefs._file import bytes_like, open_file, writable_bytes
 from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup
@@ -249,7 +249,7 @@ class Volume(PathCalls):
         """
         _least(threads=threads)
         paths = path_set(paths)
-        memory = _bytes_of(buffer)
+        memory = writable_bytes(buffer)
         offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
         return Files(paths, memory[: int(offsets[-1])], offsets, codes)
 
@@ -587,16 +587,3 @@ def _ranges(ranges: Sequence[tuple[int, int]] | None, paths: PathSet) -> list[tu
         if offset < 0 or length < 0:
             raise ValueError(f"ranges[{at}] is ({offset}, {length}); both are at least 0")
     return list(ranges)
-
-
-def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
-    """The bytes of a writable buffer, as an array."""
-    if isinstance(buffer, np.ndarray):
-        if not buffer.flags.c_contiguous:
-            raise ValueError("buffer is an array that is not contiguous")
-        memory = buffer.reshape(-1).view(np.uint8)
-    else:
-        memory = np.frombuffer(buffer, np.uint8)
-    if not memory.flags.writeable:
-        raise ValueError("buffer is read-only")
-    return memory
