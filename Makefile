@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python wheels plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python wheels plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -99,6 +99,10 @@ bench-python: python ## small files through Python, against the host's file syst
 test-torch: setup-python ## the Python package with PyTorch, which it installs in target/python-torch
 	@echo "==> test-torch: data sets of PyTorch"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) torch
+
+test-clients: setup-python ## pandas, pyarrow, polars, zarr, dask, h5py and others on volumes, installed in target/python-clients
+	@echo "==> test-clients: programs that write and read volumes by URL and by an instance"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) clients
 
 lint: ## rustfmt, clippy, prose, numbers of the documents, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"

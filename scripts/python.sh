@@ -4,9 +4,11 @@
 #   scripts/python.sh TARGET_DIR          (default: target) the wheel that people install
 #   scripts/python.sh TARGET_DIR test     a wheel of the profile dev, and its tests
 #   scripts/python.sh TARGET_DIR torch    the same, and its tests with PyTorch
+#   scripts/python.sh TARGET_DIR clients  the same, and its tests with pandas, zarr, dask and other clients
 #   scripts/python.sh TARGET_DIR aarch64  beside the wheels that are there, one for aarch64
 #
-# The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python and TARGET_DIR/python-torch.
+# The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python, TARGET_DIR/python-torch and
+# TARGET_DIR/python-clients.
 # PYTHON names the interpreter. Without PyPI, or an interpreter that can make an environment, `test` leaves
 # the tests out, which the output says.
 set -u
@@ -65,18 +67,18 @@ install "$python"
 say "$(ls "$target"/wheels) is installed in $target/python"
 [ "$purpose" = wheel ] && exit 0
 
-if [ "$purpose" = torch ]; then
-    environment "$target/python-torch" python/requirements-torch.txt
-    python=$target/python-torch/bin/python
+if [ "$purpose" = torch ] || [ "$purpose" = clients ]; then
+    environment "$target/python-$purpose" "python/requirements-$purpose.txt"
+    python=$target/python-$purpose/bin/python
     install "$python"
     # Beside the sources Python would import them in place of the package that is installed.
     cd python/tests || exit 2
-    say "tests with PyTorch"
-    exec "$python" -m pytest -c ../pyproject.toml --rootdir . test_torch.py
+    say "tests with $purpose"
+    exec "$python" -m pytest -c ../pyproject.toml --rootdir . "test_$purpose.py"
 fi
 cd python/tests || exit 2
 say "stubs and types"
 "$python" -m mypy --config-file ../pyproject.toml --cache-dir "$target/mypy" || exit 1
 "$python" -m mypy.stubtest --mypy-config-file ../pyproject.toml lanefs._lanefs || exit 1
 say "tests"
-exec "$python" -m pytest -c ../pyproject.toml --rootdir . --ignore test_torch.py .
+exec "$python" -m pytest -c ../pyproject.toml --rootdir . --ignore test_torch.py --ignore test_clients.py .

@@ -13,7 +13,7 @@ from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._search import EqualFiles, FuzzyNames, Line, Scored
-from lanefs._transfer import Counts, Report
+from lanefs._transfer import Counts, Report, count_tree, on_bar
 from lanefs._volume import Volume
 
 __all__ = [
@@ -37,5 +37,7 @@ __all__ = [
     "Stat",
     "Volume",
     "__version__",
+    "count_tree",
+    "on_bar",
     "shuffled",
 ]

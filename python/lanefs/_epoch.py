@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,11 @@ class Batch(Files):
         codes: NDArray[np.uint8],
     ) -> None:
         super().__init__(paths, buffer, offsets, codes)
-        #: The path of file `i` is `paths[rows[i]]`.
+        #: The indices of the files among the paths of the epoch; `paths` are those of the batch.
         self.rows = rows
 
-    def _path(self, at: int) -> str:
-        return self.paths[int(self.rows[at])]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (self.paths, self.rows, self.buffer, self.offsets, self.codes)
 
 
 class Epoch:
@@ -41,10 +42,15 @@ class Epoch:
     end of a `with` block or of the last reference ends the reading.
     """
 
-    def __init__(self, paths: PathSet, epoch: _lanefs.Epoch) -> None:
+    def __init__(self, paths: PathSet, epoch: _lanefs.Epoch, batches: int) -> None:
         """Use `Volume.epoch`."""
         self._paths = paths
         self._epoch = epoch
+        self._batches = batches
+
+    def __len__(self) -> int:
+        """The number of batches of the pass, those that have been handed out included."""
+        return self._batches
 
     @property
     def position(self) -> int | None:
@@ -62,7 +68,7 @@ class Epoch:
         if batch is None:
             raise StopIteration
         rows, buffer, offsets, codes = batch
-        return Batch(self._paths, rows, buffer, offsets.view(np.int64), codes)
+        return Batch(self._paths.take(rows), rows, buffer, offsets.view(np.int64), codes)
 
     def close(self) -> None:
         """Ends the reading. Batches that were handed out stay."""

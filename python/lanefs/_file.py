@@ -11,6 +11,7 @@ import os
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lanefs import _lanefs
 
@@ -29,6 +30,19 @@ def bytes_like(data: Any, name: str) -> bytes | memoryview:
     return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
 
 
+def writable_bytes(buffer: Any) -> NDArray[np.uint8]:
+    """The bytes of a writable buffer, as an array."""
+    if isinstance(buffer, np.ndarray):
+        if not buffer.flags.c_contiguous:
+            raise ValueError("buffer is an array that is not contiguous")
+        memory = buffer.reshape(-1).view(np.uint8)
+    else:
+        memory = np.frombuffer(buffer, np.uint8)
+    if not memory.flags.writeable:
+        raise ValueError("buffer is read-only")
+    return memory
+
+
 class Discards:
     """A file object whose block discards its content when it ends by an exception."""
 
@@ -40,6 +54,15 @@ class Discards:
         if kind is not None:
             self.discard()
         super().__exit__(kind, *rest)  # type: ignore[misc]
+
+
+class Sized:
+    """A buffered file object that tells its size."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file, or of its new content, those in the buffer included."""
+        return max(self.raw.size, self.tell())  # type: ignore[attr-defined, no-any-return]
 
 
 class RawFile(Discards, io.RawIOBase):
@@ -55,6 +78,11 @@ class RawFile(Discards, io.RawIOBase):
         self.mode = mode
         if self._appends:
             self._position = self._file.size()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file, or of its new content."""
+        return self._file.size()
 
     def readable(self) -> bool:
         self._check()
@@ -147,7 +175,26 @@ class RawFile(Discards, io.RawIOBase):
             raise ValueError("the file is closed")
 
 
-class Writer(Discards, io.BufferedWriter):
+class Reader(io.BufferedReader):
+    """A buffer for a file that is read."""
+
+    raw: RawFile
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return self.raw.size
+
+
+class Changer(Sized, io.BufferedRandom):
+    """A buffer for a file that changes in place."""
+
+
+class Appender(Sized, io.BufferedWriter):
+    """A buffer for what comes to the end of a file."""
+
+
+class Writer(Sized, Discards, io.BufferedWriter):
     """A buffer for a new content."""
 
     raw: RawFile
@@ -157,7 +204,7 @@ class Writer(Discards, io.BufferedWriter):
         self.raw.discard()
 
 
-class ReadingWriter(Discards, io.BufferedRandom):
+class ReadingWriter(Sized, Discards, io.BufferedRandom):
     """A buffer for a new content that is read, too."""
 
     raw: RawFile
@@ -201,9 +248,9 @@ def open_file(
     if plain[0] in "wx":
         buffered = ReadingWriter(raw, size) if "+" in plain else Writer(raw, size)
     elif "+" in plain:
-        buffered = io.BufferedRandom(raw, size)
+        buffered = Changer(raw, size)
     else:
-        buffered = io.BufferedReader(raw, size) if plain == "r" else io.BufferedWriter(raw, size)
+        buffered = Reader(raw, size) if plain == "r" else Appender(raw, size)
     if is_binary:
         return buffered  # type: ignore[no-any-return]
     text = TextWriter(buffered, encoding, errors, newline, line_buffering=buffering == 1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lanefs._errors import error_of
 from lanefs._lanefs import PathSet, Views
+
+
+T = TypeVar("T")
 
 
 class FileSequence(Sequence[memoryview]):
@@ -43,11 +46,27 @@ class FileSequence(Sequence[memoryview]):
             raise IndexError(f"index {index} of {count} files")
         code = self.codes[at]
         if code:
-            raise error_of(int(code), self._path(at))
+            raise error_of(int(code), self.paths[at])
         return self._bytes(at)
 
     def __iter__(self) -> Iterator[memoryview]:
         return (self[i] for i in range(len(self)))
+
+    @overload
+    def get(self, index: int) -> memoryview | None: ...
+    @overload
+    def get(self, index: int, default: T) -> memoryview | T: ...
+    def get(self, index: int, default: Any = None) -> Any:
+        """The bytes of file `index`, or `default` where it was not read."""
+        try:
+            return self[index]
+        except OSError:
+            return default
+
+    def items(self) -> Iterator[tuple[str, memoryview]]:
+        """The path and the bytes of each file that was read; `errors()` has the others."""
+        read = np.flatnonzero(self.codes == 0).tolist()
+        return ((self.paths[at], self._bytes(at)) for at in read)
 
     def to_bytes(self) -> list[bytes]:
         """Copies each file.
@@ -59,19 +78,15 @@ class FileSequence(Sequence[memoryview]):
     def errors(self) -> dict[int, OSError]:
         """The exceptions of the files that were not read, by their index."""
         failed = np.flatnonzero(self.codes).tolist()
-        return {at: error_of(int(self.codes[at]), self._path(at)) for at in failed}
+        return {at: error_of(int(self.codes[at]), self.paths[at]) for at in failed}
 
     def _bytes(self, at: int) -> memoryview:
         """The bytes of a file that was read."""
         raise NotImplementedError
 
-    def _path(self, at: int) -> str:
-        """The path of a file."""
-        return self.paths[at]
-
 
 class Files(FileSequence):
-    """The contents of many files, one behind the other in one buffer.
+    """The contents of many files, one after the other in one buffer.
 
     `files[i]` is a `memoryview` of file `i`, or raises the `OSError` of a file that was not read.
     Iteration stops at the first such file; `errors()` has all of them.
@@ -97,6 +112,9 @@ class Files(FileSequence):
     def _bytes(self, at: int) -> memoryview:
         return self._view[self._ends[at] : self._ends[at + 1]]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Files, (self.paths, self.buffer, self.offsets, self.codes)
+
     def __dlpack__(self, **options: Any) -> Any:
         """The buffer for another library, without a copy: `torch.from_dlpack(files)`."""
         return self.buffer.__dlpack__(**options)
@@ -110,10 +128,13 @@ class Files(FileSequence):
         return f"<Files: {len(self)}, of which {failed} were not read, {self._ends[-1]} bytes>"
 
 
+_NOTHING = np.empty(0, np.uint8)
+
+
 class FilesInPlace(FileSequence):
     """The contents of many files, without a common buffer: most of them in the memory of the volume.
 
-    As long as this object, or a `memoryview` of a file, lives, all of its files stay in memory, and the
+    A pickle of them has a copy, which is `Files`. As long as this object, or a `memoryview` of a file, lives, all of its files stay in memory, and the
     volume's file or device stays open.
     """
 
@@ -130,6 +151,12 @@ class FilesInPlace(FileSequence):
 
     def _bytes(self, at: int) -> memoryview:
         return self._views.get(at).data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process they are `Files`: a copy in one buffer."""
+        contents = [self._views.get(at) if code == 0 else _NOTHING for at, code in enumerate(self.codes.tolist())]
+        offsets = np.cumsum([0, *map(len, contents)], dtype=np.int64)
+        return Files, (self.paths, np.concatenate([_NOTHING, *contents]), offsets, self.codes)
 
     def __repr__(self) -> str:
         failed = np.count_nonzero(self.codes)

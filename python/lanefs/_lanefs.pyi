@@ -1,8 +1,8 @@
 """The compiled part of the package. Paths are bytes here."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, final, overload, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,29 @@ __all__ = [
     "Views",
     "Volume",
     "__version__",
+    "chown",
     "codes",
+    "copy_file",
     "duplicates",
     "export_host_tree",
+    "getxattr",
+    "hard_link",
     "import_host_tree",
+    "listxattr",
+    "removexattr",
+    "setxattr",
     "shuffled",
+    "statvfs",
+    "truncate",
 ]
 
 __version__: str
+
+@type_check_only
+class ArrowArray(Protocol):
+    """An array of Arrow, by its C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
 
 def codes() -> list[tuple[int, int, str]]: ...
 def import_host_tree(
@@ -44,6 +59,15 @@ def export_host_tree(
     threads: int | None,
     progress: Callable[[list[int]], object] | None,
 ) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def hard_link(volume: Volume, original: bytes, link: bytes) -> None: ...
+def chown(volume: Volume, path: bytes, uid: int | None, gid: int | None) -> None: ...
+def truncate(volume: Volume, path: bytes, size: int) -> None: ...
+def getxattr(volume: Volume, path: bytes, name: bytes) -> bytes: ...
+def setxattr(volume: Volume, path: bytes, name: bytes, value: bytes) -> None: ...
+def removexattr(volume: Volume, path: bytes, name: bytes) -> None: ...
+def listxattr(volume: Volume, path: bytes) -> list[str]: ...
+def copy_file(volume: Volume, source: bytes, target: bytes) -> bool: ...
+def statvfs(volume: Volume) -> list[int]: ...
 def duplicates(
     volume: Volume,
     top: bytes,
@@ -59,12 +83,28 @@ def shuffled(count: int, seed: int) -> NDArray[np.uint32]:
 class PathSet:
     """Many paths, which every call on a batch takes."""
 
-    def __new__(cls, paths: Iterable[str | bytes | os.PathLike[str]] | NDArray[Any]) -> PathSet: ...
+    def __new__(
+        cls, paths: Iterable[str | bytes | os.PathLike[str]] | NDArray[Any] | ArrowArray
+    ) -> PathSet: ...
     @staticmethod
     def from_file(file: str | os.PathLike[str], delimiter: bytes | None = None) -> PathSet: ...
     def __len__(self) -> int: ...
+    @overload
     def __getitem__(self, key: int, /) -> str: ...
-    def __reduce__(self) -> tuple[type[PathSet], tuple[list[bytes]]]: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> PathSet: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def take(self, rows: NDArray[np.uint32]) -> PathSet:
+        """The paths of these indices, in their order."""
+
+    @staticmethod
+    def from_buffers(text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> PathSet: ...
+    def __reduce__(
+        self,
+    ) -> tuple[
+        Callable[[NDArray[np.uint8], NDArray[np.int64]], PathSet],
+        tuple[NDArray[np.uint8], NDArray[np.int64]],
+    ]: ...
 
 @final
 class Volume:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,10 @@ COLUMNS = (
 
 
 class Kind(enum.IntEnum):
-    """The type of a file, as in the column `kind`; 0 stands for a path that names no file."""
+    """The type of a file, as in the column `kind`."""
 
+    #: Of a path that names no file.
+    NONE = 0
     FIFO = 1
     CHAR_DEVICE = 2
     DIRECTORY = 4
@@ -42,8 +46,12 @@ class Kind(enum.IntEnum):
     SOCKET = 12
 
 
-class Stat(NamedTuple):
-    """The attributes of a file, named as in `os.stat_result`; times are nanoseconds since 1970."""
+@dataclass(frozen=True)
+class Stat:
+    """The attributes of a file, as `os.stat_result` has them: `st_size`, or `stat[stat.ST_SIZE]`.
+
+    Times are nanoseconds since 1970 in the attributes that end in `_ns`, and else seconds.
+    """
 
     st_mode: int
     st_ino: int
@@ -62,10 +70,29 @@ class Stat(NamedTuple):
     st_gen: int
     kind: Kind
 
+    #: A volume is no device of the host.
+    st_dev: ClassVar[int] = 0
+    st_blksize: ClassVar[int] = 4096
+
+    @property
+    def st_atime(self) -> float:
+        """The time of the last access."""
+        return self.st_atime_ns / 1e9
+
     @property
     def st_mtime(self) -> float:
-        """The time of the last change in seconds since 1970."""
+        """The time of the last change of the content."""
         return self.st_mtime_ns / 1e9
+
+    @property
+    def st_ctime(self) -> float:
+        """The time of the last change of the attributes."""
+        return self.st_ctime_ns / 1e9
+
+    @property
+    def st_birthtime(self) -> float:
+        """The time of creation."""
+        return self.st_birthtime_ns / 1e9
 
     def is_dir(self) -> bool:
         """True for a directory."""
@@ -74,6 +101,29 @@ class Stat(NamedTuple):
     def is_file(self) -> bool:
         """True for a regular file."""
         return self.kind == Kind.FILE
+
+    def is_symlink(self) -> bool:
+        """True for a symbolic link."""
+        return self.kind == Kind.SYMLINK
+
+    def _tuple(self) -> tuple[int, ...]:
+        """The ten numbers of the tuple `os.stat_result`, at the indices of the module `stat`."""
+        times = (self.st_atime_ns, self.st_mtime_ns, self.st_ctime_ns)
+        head = (self.st_mode, self.st_ino, self.st_dev, self.st_nlink, self.st_uid, self.st_gid, self.st_size)
+        return (*head, *(time // 10**9 for time in times))
+
+    def __len__(self) -> int:
+        return len(self._tuple())
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+        return self._tuple()[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._tuple())
 
 
 def stat_of(numbers: list[int], times: list[int]) -> Stat:
@@ -101,8 +151,9 @@ class Lookup:
     nlink: NDArray[np.uint32]
     uid: NDArray[np.uint32]
     gid: NDArray[np.uint32]
-    size: NDArray[np.uint64]
-    blocks: NDArray[np.uint64]
+    #: Signed, so that differences may be negative.
+    size: NDArray[np.int64]
+    blocks: NDArray[np.int64]
     rdev: NDArray[np.uint64]
     mtime_ns: NDArray[np.int64]
     ctime_ns: NDArray[np.int64]
@@ -113,6 +164,10 @@ class Lookup:
     def __init__(self, paths: PathSet, columns: dict[str, NDArray[Any]]) -> None:
         self.paths = paths
         self.codes = columns.pop("code")
+        #: The names of the columns that were asked for.
+        self.columns = tuple(columns)
+        for name in {"size", "blocks"} & columns.keys():
+            columns[name] = columns[name].view(np.int64)
         self.__dict__.update(columns)
 
     @property
@@ -122,6 +177,29 @@ class Lookup:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A column by its name."""
+        if name not in (*COLUMNS, "exists", "codes"):
+            raise KeyError(name)
+        column: NDArray[Any] = getattr(self, name)
+        return column
+
+    def _table(self) -> dict[str, Any]:
+        """The paths, `exists` and the columns that were asked for, by their names."""
+        return {"path": list(self.paths), **{name: self[name] for name in ("exists", *self.columns)}}
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row for each path: `path`, `exists` and the columns asked for."""
+        import pandas
+
+        return pandas.DataFrame(self._table())
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with a row for each path: `path`, `exists` and the columns asked for."""
+        import pyarrow
+
+        return pyarrow.table(self._table())
 
     def errors(self) -> dict[int, OSError]:
         """The exceptions of the paths that name no file, by their index."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+import stat
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
 
 
 class Counts(NamedTuple):
@@ -27,3 +30,55 @@ class Report(NamedTuple):
     #: Losses that the destination causes by its nature.
     notes: list[str]
     seconds: float
+
+
+def count_tree(top: str | os.PathLike[str]) -> Counts:
+    """The amounts that an import of a directory or file of the host has to transfer, for a progress bar.
+
+    What cannot be looked at is left out.
+    """
+    return counts_of(_attributes(os.fspath(top)))
+
+
+def _attributes(top: str) -> Iterable[tuple[int, int, int, object]]:
+    """The mode, the links, the size and the identity of each file below a directory."""
+    paths = [top] if not os.path.isdir(top) else []
+    for directory, directories, files in os.walk(top):
+        paths.extend(os.path.join(directory, name) for name in (*directories, *files))
+    for path in paths:
+        try:
+            one = os.lstat(path)
+        except OSError:
+            continue
+        yield one.st_mode, one.st_nlink, one.st_size, (one.st_dev, one.st_ino)
+
+
+def counts_of(attributes: Iterable[tuple[int, int, int, object]]) -> Counts:
+    """The amounts of files by their mode, links, size and identity."""
+    files = directories = symlinks = hard_links = specials = size = 0
+    known = set()
+    for mode, links, length, identity in attributes:
+        if stat.S_ISDIR(mode):
+            directories += 1
+            continue
+        if links > 1:
+            if identity in known:
+                hard_links += 1
+                continue
+            known.add(identity)
+        if stat.S_ISLNK(mode):
+            symlinks += 1
+        elif stat.S_ISREG(mode):
+            files, size = files + 1, size + length
+        else:
+            specials += 1
+    return Counts(files, directories, symlinks, hard_links, specials, size)
+
+
+def on_bar(bar: Any, unit: Literal["files", "bytes"] = "files") -> Callable[[Counts], None]:
+    """An argument `progress` that moves a bar of tqdm, or another object with `n` and `update`."""
+
+    def progress(counts: Counts) -> None:
+        bar.update(getattr(counts, unit) - bar.n)
+
+    return progress

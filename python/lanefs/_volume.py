@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Literal, Union
+from typing import IO, Any, Literal, NoReturn, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,26 @@ from numpy.typing import NDArray
 from lanefs import _lanefs
 from lanefs._device import DeviceFiles, DeviceMemory, read_to_device
 from lanefs._epoch import Epoch
-from lanefs._file import bytes_like, open_file
+from lanefs._file import bytes_like, open_file, writable_bytes
 from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet
-from lanefs._lookup import Kind, Lookup, Stat, stat_of
+from lanefs._lookup import Kind, Lookup
+from lanefs._paths import Path, PathCalls
+from lanefs._paths import check_least as _least
+from lanefs._paths import check_mode as _mode
 from lanefs._search import EqualFiles, FuzzyNames, Line, OnError, Scored, grep, tell
-from lanefs._transfer import Counts, Report
+from lanefs._transfer import Counts, Report, counts_of
 
-#: One path.
-Path = Union[str, bytes, "os.PathLike[str]"]
-#: Many paths. An Arrow array of strings is an object with `__arrow_c_array__`.
-Paths = Union[PathSet, Iterable[Path], NDArray[Any]]
+
+
+class ArrowArray(Protocol):
+    """An Arrow array of strings, by Arrow's C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
+
+
+#: Many paths.
+Paths = Union[PathSet, Iterable[Path], NDArray[Any], ArrowArray]
 Mode = Literal["r", "r+", "w", "x"]
 Engine = Literal["auto", "cpu", "gpu"]
 
@@ -40,7 +49,7 @@ def path_set(paths: Paths) -> PathSet:
     return paths if isinstance(paths, PathSet) else PathSet(paths)
 
 
-class Volume:
+class Volume(PathCalls):
     """An open volume. Every method may be called from many threads, and waits without the interpreter's lock.
 
     A relative path begins in the root directory. Errors are `OSError`s with `errno` and `filename`; a closed
@@ -49,11 +58,16 @@ class Volume:
     A volume that is open for reading may cross a `fork` and may be pickled: the other process opens it anew.
     """
 
-    def __init__(self, volume: _lanefs.Volume, reopen: tuple[Any, ...] | None, name: str) -> None:
+    def __init__(
+        self, volume: _lanefs.Volume, reopen: tuple[Any, ...] | None, name: str, mode: Literal["r", "r+"]
+    ) -> None:
         """Use `Volume.open` or `Volume.memory`."""
         self._volume = volume
         self._reopen = reopen
         self._name = name
+        self._mode = mode
+        # Of a volume that is open, `open` is taken for the `open` of a file.
+        self.open = _opens_volumes  # type: ignore[method-assign]
 
     @classmethod
     def open(
@@ -71,9 +85,12 @@ class Volume:
     ) -> Volume:
         """Opens the volume in a file, on a raw device, or on a store.
 
-        `mode` is `r` (reading; any number of processes), `r+` (reading and writing; this handle alone), `x`
+        `mode` is `r` (reading; any number of processes), `r+` (reading and writing; this process alone), `x`
         (a new volume of `size` bytes) or `w` (the same, in place of whatever the file holds). `cache` is the
         memory for blocks in bytes; by default a quarter of the machine's, or of a container's limit.
+
+        Handles of one file in a process share one open volume, with the cache of the first: where one of them
+        writes, it is open for writing, and the last one closes it. A handle for reading refuses to write.
 
         With `shared`, for reading, this process is one of several: the volume's bytes are in the host's page
         cache, once for all of them, and `cache` is 64 MiB by default. A handle that crosses a `fork` or is
@@ -98,20 +115,20 @@ class Volume:
             volume = _lanefs.Volume.open_url(path, engine, cache, shared, remote)
             # The other process opens the same version.
             url = volume.url or path
-            return cls(volume, (url, mode, engine, cache, *remote), url)
+            return cls(volume, (url, mode, engine, cache, *remote), url, "r")
         if (cache_dir, cache_size, endpoint) != (None, None, None):
             raise ValueError("cache_dir, cache_size and endpoint are for the URL of a publication")
         name = os.path.abspath(os.fsdecode(path))
         volume = _lanefs.Volume.open(name, mode, size, engine, cache, shared)
         # A volume that this call makes is opened again, not made again.
-        again = mode if mode == "r" else "r+"
-        return cls(volume, (name, again, engine, cache), name)
+        again: Literal["r", "r+"] = "r" if mode == "r" else "r+"
+        return cls(volume, (name, again, engine, cache), name, again)
 
     @classmethod
     def memory(cls, size: int = 1 << 30, *, engine: Engine = "auto") -> Volume:
         """Makes a volume of `size` bytes in memory. It is gone when it is closed."""
         _least(size=size)
-        return cls(_lanefs.Volume.memory(size, engine), None, "memory")
+        return cls(_lanefs.Volume.memory(size, engine), None, "memory", "r+")
 
     def publish(self, url: str, *, level: int = 9, endpoint: str | None = None) -> str:
         """Publishes the volume as the next version of a tag, and returns the URL of the version.
@@ -136,6 +153,16 @@ class Volume:
         return self._volume.closed
 
     @property
+    def path(self) -> str:
+        """The absolute path of the volume's file or device, or the URL of a publication; else `memory`."""
+        return self._name
+
+    @property
+    def mode(self) -> Literal["r", "r+"]:
+        """`r` for a volume that is open for reading, `r+` for one that can be written, a new one too."""
+        return self._mode
+
+    @property
     def engine(self) -> str:
         """The engine that answers batches now, with the name of its device."""
         return self._volume.engine
@@ -157,7 +184,7 @@ class Volume:
         return _open_again, self._reopen
 
     def __repr__(self) -> str:
-        return f"<lanefs.Volume {self._name!r}{' (closed)' if self.closed else ''}>"
+        return f"<lanefs.Volume {self.path!r}, mode {self.mode!r}{' (closed)' if self.closed else ''}>"
 
     # Batches.
 
@@ -170,13 +197,15 @@ class Volume:
     ) -> Lookup:
         """Looks many paths up.
 
-        `columns` are names of `lanefs.COLUMNS`; none of them are needed for `exists`. With `follow` a
+        `columns` are names of `lanefs.COLUMNS`; `exists` is there in any case. With `follow` a
         symbolic link in the last component stands for its target.
         """
         if isinstance(columns, str):
             raise TypeError("columns is one name; give a list of them")
         paths = path_set(paths)
-        return Lookup(paths, self._volume.resolve(paths, ["code", *columns], follow))
+        asked = [column for column in columns if column != "exists"]
+        arrays = self._volume.resolve(paths, ["code", *asked], follow)
+        return Lookup(paths, {name: arrays[name] for name in ("code", *asked)})
 
     def read(
         self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
@@ -220,7 +249,7 @@ class Volume:
         """
         _least(threads=threads)
         paths = path_set(paths)
-        memory = _bytes_of(buffer)
+        memory = writable_bytes(buffer)
         offsets, codes = self._volume.read_into(paths, memory, _ranges(ranges, paths), threads)
         return Files(paths, memory[: int(offsets[-1])], offsets, codes)
 
@@ -273,7 +302,8 @@ class Volume:
         _least(1, batch_size=batch_size)
         paths = path_set(paths)
         epoch = _lanefs.Epoch(self._volume, paths, batch_size, seed, rows, memory, start, threads)
-        return Epoch(paths, epoch)
+        files = (len(paths) if rows is None else len(rows)) - start
+        return Epoch(paths, epoch, -(-files // batch_size))
 
     def write_many(
         self,
@@ -302,68 +332,7 @@ class Volume:
         codes = self._volume.write_many(paths, b"".join(pieces), offsets, options)
         return Files(paths, np.empty(0, np.uint8), np.zeros(len(paths) + 1, np.int64), codes).errors()
 
-    # One path, and trees.
-
-    def stat(self, path: Path, *, follow: bool = True) -> Stat:
-        """The attributes of a file."""
-        return stat_of(*self._volume.stat(os.fsencode(path), follow))
-
-    def exists(self, path: Path) -> bool:
-        """True if the path names a file."""
-        return bool(self.resolve([path], ()).exists[0])
-
-    def read_file(self, path: Path) -> bytes:
-        """The whole content of a file."""
-        return bytes(self.read([path])[0])
-
-    def write_file(self, path: Path, content: bytes | bytearray | memoryview) -> None:
-        """Makes a file with this content, or replaces the content of a file, in one step.
-
-        Other threads, and a crash, see the old content or the new one. An error leaves the old one.
-        """
-        self._volume.write(os.fsencode(path), bytes(bytes_like(content, "content")))
-
-    def listdir(self, path: Path = "/") -> list[str]:
-        """The names in a directory, in no particular order."""
-        return self._volume.list(os.fsencode(path))[0]
-
-    def entries(self, path: Path = "/") -> list[tuple[str, Kind]]:
-        """The names in a directory with their types, in no particular order."""
-        names, kinds = self._volume.list(os.fsencode(path))
-        return list(zip(names, map(Kind, kinds)))
-
-    def walk(
-        self,
-        top: Path = "/",
-        *,
-        topdown: bool = True,
-        onerror: Callable[[OSError], object] | None = None,
-    ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Walks a tree as `os.walk` does: a directory, the names of directories in it, and of other files.
-
-        Symbolic links are not followed. With `topdown` the caller may change the list of directories.
-        """
-        # Not recursive: a tree may be deeper than Python's stack. A directory comes once more, with its
-        # lists, where its own turn is after those below it.
-        waiting: list[tuple[str, tuple[list[str], list[str]] | None]] = [(os.fsdecode(top), None)]
-        while waiting:
-            path, listed = waiting.pop()
-            if listed is not None:
-                yield path, *listed
-                continue
-            try:
-                entries = self.entries(path)
-            except OSError as error:
-                if onerror is not None:
-                    onerror(error)
-                continue
-            directories = [name for name, kind in entries if kind == Kind.DIRECTORY]
-            others = [name for name, kind in entries if kind != Kind.DIRECTORY]
-            if topdown:
-                yield path, directories, others
-            else:
-                waiting.append((path, (directories, others)))
-            waiting.extend((os.path.join(path, name), None) for name in reversed(directories))
+    # Files, and trees.
 
     def open_file(
         self,
@@ -556,56 +525,22 @@ class Volume:
         )
         return Report(Counts(*parts[0]), *parts[1:])
 
-    def mkdir(self, path: Path, mode: int = 0o755) -> None:
-        """Makes a directory."""
-        _mode(mode)
-        self._volume.mkdir(os.fsencode(path), mode)
-
-    def makedirs(self, path: Path, mode: int = 0o755) -> None:
-        """Makes a directory and the missing ones above it; an existing one stays as it is."""
-        _mode(mode)
-        self._volume.makedirs(os.fsencode(path), mode)
-
-    def remove(self, path: Path) -> None:
-        """Removes a file, or a symbolic link."""
-        self._volume.remove(os.fsencode(path))
-
-    def rmdir(self, path: Path) -> None:
-        """Removes an empty directory."""
-        self._volume.rmdir(os.fsencode(path))
-
-    def rmtree(self, path: Path) -> None:
-        """Removes a file, or a directory with its whole content; an interrupt leaves a smaller tree."""
-        self._volume.remove_all(os.fsencode(path))
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Renames a file or directory; fails where the target exists."""
-        self._volume.rename(os.fsencode(source), os.fsencode(target), False)
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Renames a file or directory, in place of an existing file or empty directory."""
-        self._volume.rename(os.fsencode(source), os.fsencode(target), True)
-
-    def symlink(self, target: Path, path: Path) -> None:
-        """Makes a symbolic link to `target`."""
-        self._volume.symlink(os.fsencode(target), os.fsencode(path))
-
-    def readlink(self, path: Path) -> str:
-        """The target of a symbolic link."""
-        return self._volume.readlink(os.fsencode(path))
-
-    def chmod(self, path: Path, mode: int) -> None:
-        """Sets the permissions of a file; the type in a `st_mode` does not matter."""
-        _least(mode=mode)
-        self._volume.chmod(os.fsencode(path), mode & 0o7777)
-
-    def utime(self, path: Path, *, ns: tuple[int, int]) -> None:
-        """Sets the times of the last access and the last change, in nanoseconds since 1970."""
-        self._volume.utime(os.fsencode(path), *ns)
+    def count_tree(self, top: Path = "/") -> Counts:
+        """The amounts that an export of a directory or file has to transfer, as `lanefs.count_tree`."""
+        paths = [os.fsdecode(top)] if not self.isdir(top) else []
+        for directory, directories, files in self.walk(top):
+            paths.extend(os.path.join(directory, name) for name in (*directories, *files))
+        found = self.resolve(paths, ["mode", "nlink", "size", "ino"], follow=False)
+        columns = [found[name][found.exists].tolist() for name in ("mode", "nlink", "size", "ino")]
+        return counts_of(zip(*columns))
 
     def sync(self) -> None:
         """Makes all changes so far durable."""
         self._volume.sync()
+
+
+def _opens_volumes(*_: object, **__: object) -> NoReturn:
+    raise TypeError("open is for volumes (lanefs.Volume.open); open_file opens a file of this one")
 
 
 def _open_again(
@@ -630,24 +565,11 @@ def _open_again(
     )
 
 
-def _least(least: int = 0, /, **numbers: int | None) -> None:
-    """Checks arguments that are numbers, or None."""
-    for name, number in numbers.items():
-        if number is not None and not least <= operator.index(number) < 1 << 63:
-            raise ValueError(f"{name} is {number}; it is at least {least}, and below 2**63")
-
-
 def _texts(texts: Sequence[str], name: str) -> list[str]:
     """Checks an argument that is several texts."""
     if isinstance(texts, str):
         raise TypeError(f"{name} is one text; give a list of them")
     return list(texts)
-
-
-def _mode(mode: int) -> None:
-    """Checks permissions."""
-    if not 0 <= mode <= 0o7777:
-        raise ValueError(f"mode is {mode:#o}; it is 0 to 0o7777")
 
 
 def _counting(progress: Callable[[Counts], object] | None) -> Callable[[list[int]], object] | None:
@@ -665,16 +587,3 @@ def _ranges(ranges: Sequence[tuple[int, int]] | None, paths: PathSet) -> list[tu
         if offset < 0 or length < 0:
             raise ValueError(f"ranges[{at}] is ({offset}, {length}); both are at least 0")
     return list(ranges)
-
-
-def _bytes_of(buffer: Any) -> NDArray[np.uint8]:
-    """The bytes of a writable buffer, as an array."""
-    if isinstance(buffer, np.ndarray):
-        if not buffer.flags.c_contiguous:
-            raise ValueError("buffer is an array that is not contiguous")
-        memory = buffer.reshape(-1).view(np.uint8)
-    else:
-        memory = np.frombuffer(buffer, np.uint8)
-    if not memory.flags.writeable:
-        raise ValueError("buffer is read-only")
-    return memory

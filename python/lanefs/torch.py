@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from lanefs._lanefs import shuffled
-from lanefs._volume import Path, Paths, Volume, path_set
+from lanefs._passes import Passes, Resume
+from lanefs._paths import Path
+from lanefs._volume import Paths, Volume, path_set
 
 #: The names of images, as torchvision has them.
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -111,7 +114,8 @@ class EpochDataset(IterableDataset[Any]):
     """Each file once an epoch, in an order that seed and epoch determine, read ahead.
 
     Every worker of a `DataLoader` and every rank of a distributed program reads a part of its own. The volume
-    is open for reading: each worker opens it anew.
+    is open for reading: each worker opens it anew. Each pass is the next epoch, with workers too, also after a
+    pass that was broken off.
 
     `state_dict` has the position of the part that this process reads, so that a run can continue: use it
     without workers, or with a loader that asks the workers, such as torchdata's `StatefulDataLoader`.
@@ -147,39 +151,72 @@ class EpochDataset(IterableDataset[Any]):
         self.threads = threads
         self._rank = rank
         self._world_size = world_size
-        self._epoch = 0
-        self._position = 0
+        self._passes = Passes()
+        self._resume: Resume | None = None
+        # The epoch and the position of a pass that has begun in this process.
+        self._now: tuple[int, int] | None = None
+        # The loader whose worker this is, and its passes so far.
+        self._loader: tuple[int | None, int] = (None, 0)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the order of the next pass, which begins at its first file."""
-        self._epoch, self._position = epoch, 0
+        self._resume = self._now = None
+        self._passes.set_following(epoch)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, and the number of files of this part that have been handed out."""
-        return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
+        if self._now is not None:
+            epoch, position = self._now
+        elif self._resume is not None and self._passes.waits(self._resume):
+            epoch, position = self._resume.epoch, self._resume.position
+        else:
+            epoch, position = self._passes.following(), 0
+        return {"seed": self.seed, "epoch": epoch, "position": position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues where the state was taken; the number of parts must be the same."""
-        self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]
+        """Continues where the state was taken, in the next pass; the number of parts must be the same."""
+        self.seed, self._now = state["seed"], None
+        self._resume = Resume(random.getrandbits(62), os.getpid(), state["epoch"], state["position"])
+
+    def __len__(self) -> int:
+        """The number of files of the part of this rank, whatever number of workers shares it."""
+        rank, world_size = self._place()
+        worker = get_worker_info()
+        workers = 1 if worker is None else worker.num_workers
+        return sum(len(range(*self._part(rank, world_size, workers, mine))) for mine in range(workers))
+
+    def _part(self, rank: int, world_size: int, workers: int, mine: int) -> tuple[int, int, int]:
+        """The positions in the order that are a worker's: start, end and step."""
+        parts, count = world_size * workers, len(self.paths)
+        return rank * workers + mine, count - count % parts if self.even else count, parts
 
     def __iter__(self) -> Iterator[Any]:
         rank, world_size = self._place()
         worker = get_worker_info()
         workers, mine = (1, 0) if worker is None else (worker.num_workers, worker.id)
-        parts = world_size * workers
-        order = shuffled(len(self.paths), self.seed + self._epoch)
-        if self.even:
-            order = order[: len(order) - len(order) % parts]
-        rows = order[rank * workers + mine :: parts]
-        start, memory = min(self._position, len(rows)), self.memory // workers
+        number, first = self._begin(None if worker is None else worker.seed - worker.id)
+        order = shuffled(len(self.paths), self.seed + number)
+        rows = order[slice(*self._part(rank, world_size, workers, mine))]
+        start, memory = min(first, len(rows)), self.memory // workers
+        position = start
+        self._now = (number, position)
         with self.volume.epoch(
             self.paths, self.batch_size, rows=rows, memory=memory, start=start, threads=self.threads
         ) as epoch:
             for batch in epoch:
                 for row, content in zip(batch.rows.tolist(), batch):
-                    self._position += 1
+                    position += 1
+                    self._now = (number, position)
                     yield self.decode(content, row)
-        self.set_epoch(self._epoch + 1)
+        self._now = None
+
+    def _begin(self, loader: int | None) -> tuple[int, int]:
+        """Begins a pass, and returns its epoch and its first position."""
+        turn = self._loader[1] + 1 if self._loader[0] == loader else 1
+        self._loader = (loader, turn)
+        begun = self._passes.begin(loader, turn, self._resume)
+        self._resume = None
+        return begun
 
     def _place(self) -> tuple[int, int]:
         """The rank of this process, and the number of ranks."""

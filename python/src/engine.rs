@@ -2,10 +2,11 @@
 
 use crate::publication::{LastFailure, RemoteError};
 use crate::writers::Writers;
-use lanefs::{Access, ColumnsMut, Paths, ResolveOptions, Volume};
+use lanefs::{Access, Attr, Code, ColumnsMut, Ino, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Choice, Gpu, KeptTexts, MirrorOptions, Mirrored};
 use parking_lot::Mutex;
 use self_cell::self_cell;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Paths in a batch from which on `auto` copies all metadata to a device.
@@ -79,11 +80,47 @@ self_cell!(
     }
 );
 
-/// An open volume.
+/// A volume as a handle has it open. Other handles may have the same volume.
 pub(crate) struct OpenVolume {
     cell: EngineCell,
+    /// The use that the handle may make of the volume, which may be open for more.
+    access: Access,
     writers: Writers,
+    /// Inodes that file objects hold, and how often.
+    held: Mutex<HashMap<Ino, u64>>,
     failure: LastFailure,
+}
+
+/// The parts of an open volume that go on while another volume takes its place.
+pub(crate) struct Parts {
+    choice: EngineChoice,
+    access: Access,
+    held: HashMap<Ino, u64>,
+    failure: LastFailure,
+}
+
+impl Parts {
+    /// Ends the use of a volume that is open for reading.
+    pub(crate) fn of(open: Arc<OpenVolume>) -> Self {
+        let choice = open.cell.borrow_owner().choice;
+        let held = std::mem::take(&mut *open.held.lock());
+        Parts { choice, access: open.access, held, failure: open.failure.clone() }
+    }
+
+    /// Goes on with another volume of the same file. A device that fails now is done without.
+    pub(crate) fn on(self, volume: Arc<Volume>) -> OpenVolume {
+        let Parts { choice, access, held, failure } = self;
+        for (ino, times) in &held {
+            // The last inode that is gone is an error of the next call.
+            let _ = (0..*times).try_for_each(|_| volume.hold(*ino).map(drop));
+        }
+        let open = OpenVolume::on(volume, access, choice, failure);
+        if choice == EngineChoice::Gpu {
+            let _ = open.start();
+        }
+        *open.held.lock() = held;
+        open
+    }
 }
 
 impl OpenVolume {
@@ -91,14 +128,64 @@ impl OpenVolume {
     ///
     /// # Errors
     /// There is no device, or it fails.
-    pub(crate) fn new(volume: Volume, choice: EngineChoice, failure: LastFailure) -> Result<Self, OpenError> {
-        let owner = Owner { volume: Arc::new(volume), choice, gpu: OnceLock::new(), kept: OnceLock::new() };
-        let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
-        let open = OpenVolume { cell, writers: Writers::default(), failure };
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        access: Access,
+        choice: EngineChoice,
+        failure: LastFailure,
+    ) -> Result<Self, OpenError> {
+        let open = OpenVolume::on(volume, access, choice, failure);
         if choice == EngineChoice::Gpu {
-            open.cell.with_dependent(|owner, engine| engine.start(owner))?;
+            open.start()?;
         }
         Ok(open)
+    }
+
+    fn on(volume: Arc<Volume>, access: Access, choice: EngineChoice, failure: LastFailure) -> Self {
+        let owner = Owner { volume, choice, gpu: OnceLock::new(), kept: OnceLock::new() };
+        let cell = EngineCell::new(owner, |_| Engine { backend: OnceLock::new(), starting: Mutex::new(()) });
+        OpenVolume { cell, access, writers: Writers::default(), held: Mutex::default(), failure }
+    }
+
+    fn start(&self) -> Result<(), OpenError> {
+        self.cell.with_dependent(|owner, engine| engine.start(owner))
+    }
+
+    /// Holds an inode for a file object, until it is released.
+    ///
+    /// # Errors
+    /// As [`Volume::hold`].
+    pub(crate) fn hold(&self, ino: Ino) -> lanefs::Result<Attr> {
+        let attr = self.volume().hold(ino)?;
+        *self.held.lock().entry(ino).or_default() += 1;
+        Ok(attr)
+    }
+
+    /// Releases an inode.
+    ///
+    /// # Errors
+    /// As [`Volume::release`].
+    pub(crate) fn release(&self, ino: Ino) -> lanefs::Result<()> {
+        {
+            let mut held = self.held.lock();
+            match held.get_mut(&ino) {
+                Some(times) if *times > 1 => *times -= 1,
+                Some(_) => drop(held.remove(&ino)),
+                None => return Ok(()),
+            }
+        }
+        self.volume().release(ino, 1)
+    }
+
+    /// Refuses a change where the handle is for reading.
+    ///
+    /// # Errors
+    /// [`Code::ReadOnly`], as of a volume that is open for reading.
+    pub(crate) fn check_writes(&self) -> lanefs::Result<()> {
+        match self.access {
+            Access::Read => Err(Code::ReadOnly.into()),
+            Access::Write | Access::Repair => Ok(()),
+        }
     }
 
     /// Returns the message of the last read of a store that failed, and forgets it.
@@ -120,12 +207,16 @@ impl OpenVolume {
         &self.writers
     }
 
-    /// Ends the writers and the use of the device, then makes all changes durable. The volume closes with the
-    /// last epoch.
+    /// Ends the writers and the use of the device, then makes all changes durable. The volume closes with its
+    /// last handle and the last epoch.
     ///
     /// # Errors
     /// The volume's.
     pub(crate) fn close(self) -> lanefs::Result<()> {
+        let volume = self.volume();
+        for (ino, times) in std::mem::take(&mut *self.held.lock()) {
+            volume.release(ino, times)?;
+        }
         drop(self.writers);
         match Arc::try_unwrap(self.cell.into_owner().volume) {
             Ok(volume) => volume.close(),

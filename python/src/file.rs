@@ -35,6 +35,9 @@ impl OpenFile {
     #[staticmethod]
     fn open(py: Python<'_>, volume: Py<Volume>, path: &[u8], mode: &str) -> PyResult<Self> {
         let content = volume.get().with(py, Some(path), |open| {
+            if mode != "r" {
+                open.check_writes()?;
+            }
             let new = match mode.as_bytes().first() {
                 Some(b'w') => Replacement::begin(open.shared(), path)?,
                 Some(b'x') => Replacement::begin_new(open.shared(), path)?,
@@ -150,7 +153,7 @@ impl OpenFile {
     /// Gives up what the open volume has for this file, where that is still open.
     fn end(&self, py: Python<'_>) {
         let _ = self.volume.get().with(py, None, |open| match self.content {
-            Content::InPlace(ino) => open.volume().release(ino, 1),
+            Content::InPlace(ino) => open.release(ino),
             Content::Whole(id) => {
                 open.writers().discard(id);
                 Ok(())
@@ -189,13 +192,13 @@ fn hold(open: &OpenVolume, path: &[u8], mode: &str) -> lanefs::Result<Attr> {
             FileKind::Directory => return Err(Code::IsDirectory.into()),
             _ => return Err(Code::Unsupported.into()),
         }
-        let held = match volume.hold(found.ino) {
+        let held = match open.hold(found.ino) {
             Err(error) if error.code() == Code::StaleInode => continue,
             held => held?,
         };
         if held.generation == found.generation {
             return Ok(held);
         }
-        volume.release(found.ino, 1)?;
+        open.release(found.ino)?;
     }
 }

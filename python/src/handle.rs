@@ -5,12 +5,14 @@
 //! process: one that is open for reading opens the volume anew in the child's slot, another one is an error.
 
 use crate::engine::{EngineChoice, OpenError, OpenVolume};
+use crate::image::{Image, Place};
+use crate::per_process::PerProcess;
 use crate::publication::{LastFailure, Remote};
-use lanefs::{Access, CreateOptions, OpenOptions, Volume};
+use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The volume that a handle opens.
 #[derive(Clone, Debug)]
@@ -36,31 +38,39 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// Opens the volume. A publication stands for the version that was opened from then on.
-    fn open(&mut self) -> Result<OpenVolume, OpenError> {
-        let (shared, cache) = (self.shared, self.cache);
-        let options = |access: Access| {
-            let options = match shared {
-                true => OpenOptions::one_of_many_readers(),
-                false => OpenOptions::from(access),
-            };
-            OpenOptions { cache: cache.or(options.cache), ..options }
-        };
-        let volume = match &mut self.source {
+    /// Opens the volume, or joins the handles that have it open. From then on a publication stands for the
+    /// version that was opened.
+    fn open(&mut self) -> Result<Slot, OpenError> {
+        let (engine, mut failure) = (self.engine, LastFailure::default());
+        let (access, image, first) = match &mut self.source {
+            Source::Path(path, access) => (*access, Image::of(path), None),
             Source::Publication(remote) => {
-                let (volume, failure) = remote.open(options(Access::Read))?;
-                return OpenVolume::new(volume, self.engine, failure);
+                let (volume, noted) = remote.open(options(self.shared, self.cache, Access::Read))?;
+                failure = noted;
+                (Access::Read, Arc::default(), Some(volume))
             }
-            Source::Path(path, access) => Volume::open(path, options(*access))?,
             Source::New(path, size, force) => {
-                let (size, force) = (*size, *force);
-                Volume::create(path, &CreateOptions { size, force, ..CreateOptions::default() })?
+                let options = CreateOptions { size: *size, force: *force, ..CreateOptions::default() };
+                let volume = Volume::create(&*path, &options)?;
+                (Access::Write, Image::of(path), Some(volume))
             }
             Source::Memory(size) => {
-                Volume::create_memory(&CreateOptions { size: *size, ..CreateOptions::default() })?
+                let options = CreateOptions { size: *size, ..CreateOptions::default() };
+                (Access::Write, Arc::default(), Some(Volume::create_memory(&options)?))
             }
         };
-        OpenVolume::new(volume, self.engine, LastFailure::default())
+        let first = Mutex::new(first);
+        let open = |access| match (first.lock().take(), &self.source) {
+            (Some(volume), _) => Ok(volume),
+            (None, Source::Path(path, _) | Source::New(path, ..)) => {
+                Ok(Volume::open(path, options(self.shared, self.cache, access))?)
+            }
+            (None, Source::Memory(_) | Source::Publication(_)) => {
+                Err(OpenError::from(Error::from(Code::Invalid)))
+            }
+        };
+        let place = image.join(access, open, |volume| OpenVolume::new(volume, access, engine, failure))?;
+        Ok(Slot { image, place })
     }
 
     /// The way in which a child opens the volume; `None` where it cannot.
@@ -76,6 +86,14 @@ impl Recipe {
     }
 }
 
+fn options(shared: bool, cache: Option<u64>, access: Access) -> OpenOptions {
+    let options = match shared {
+        true => OpenOptions::one_of_many_readers(),
+        false => OpenOptions::from(access),
+    };
+    OpenOptions { access, cache: cache.or(options.cache), ..options }
+}
+
 /// The reason why a handle has no volume.
 pub(crate) enum HandleError {
     /// The handle was closed.
@@ -87,24 +105,18 @@ pub(crate) enum HandleError {
 }
 
 /// The part of a handle that belongs to one process.
+#[derive(Clone)]
 struct Slot {
-    pid: u32,
-    /// `None`: not opened yet in this process, or closed.
-    volume: Mutex<Option<Arc<OpenVolume>>>,
-}
-
-impl Slot {
-    fn boxed(volume: Option<OpenVolume>) -> Box<Slot> {
-        Box::new(Slot { pid: std::process::id(), volume: Mutex::new(volume.map(Arc::new)) })
-    }
+    image: Arc<Image>,
+    place: Arc<Place>,
 }
 
 /// A volume that is open in this process, or can be opened.
 pub(crate) struct Handle {
     recipe: Recipe,
     is_closed: AtomicBool,
-    /// The slot of the process that used the handle last. Never null.
-    slot: AtomicPtr<Slot>,
+    /// `None`: not opened yet in this process.
+    slot: PerProcess<Mutex<Option<Slot>>>,
 }
 
 impl Handle {
@@ -113,8 +125,8 @@ impl Handle {
     /// # Errors
     /// The volume's, the device's.
     pub(crate) fn open(mut recipe: Recipe) -> Result<Self, OpenError> {
-        let slot = Slot::boxed(Some(recipe.open()?));
-        let slot = AtomicPtr::new(Box::into_raw(slot));
+        let slot = PerProcess::new();
+        *slot.get(Mutex::default).lock() = Some(recipe.open()?);
         Ok(Handle { recipe, is_closed: AtomicBool::new(false), slot })
     }
 
@@ -126,71 +138,52 @@ impl Handle {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Returns the volume. The caller must not be attached to the interpreter: this may open the volume.
+    /// Works with the volume. The caller must not be attached to the interpreter: this may open the volume.
     ///
     /// # Errors
     /// The handle is closed; the process is a child that cannot open the volume.
-    pub(crate) fn get(&self) -> Result<Arc<OpenVolume>, HandleError> {
-        let mut volume = self.slot().volume.lock();
-        if self.is_closed() {
-            return Err(HandleError::Closed);
-        }
-        if volume.is_none() {
-            let mut recipe = self.recipe.in_child().ok_or(HandleError::Forked)?;
-            *volume = Some(Arc::new(recipe.open().map_err(HandleError::Open)?));
-        }
-        volume.as_ref().map(Arc::clone).ok_or(HandleError::Closed)
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&OpenVolume) -> T) -> Result<T, HandleError> {
+        let slot = self.slot()?;
+        slot.image.call(&slot.place, work).ok_or(HandleError::Closed)
     }
 
-    /// Closes the handle. Where other threads are in a call, the volume stays open until the last of them is
+    /// Closes the handle. Where other threads are in a call, its volume stays open until the last of them is
     /// done, and all changes so far are made durable. In a child the parent's volume stays as it is.
     ///
     /// # Errors
     /// The volume's.
     pub(crate) fn close(&self) -> lanefs::Result<()> {
-        let slot = self.slot();
-        let volume = {
-            let mut volume = slot.volume.lock();
+        let slot = {
+            let mut slot = self.slot.get(Mutex::default).lock();
             self.is_closed.store(true, Ordering::Release);
-            volume.take()
+            slot.take()
         };
-        match volume.map(Arc::try_unwrap) {
+        let Some(Slot { image, place }) = slot else { return Ok(()) };
+        image.leave(&place, |open| match open.map(Arc::try_unwrap) {
             None => Ok(()),
-            Some(Ok(volume)) => volume.close(),
+            Some(Ok(open)) => open.close(),
             Some(Err(shared)) if shared.volume().access() == Access::Read => Ok(()),
             Some(Err(shared)) => shared.volume().sync(),
-        }
+        })
     }
 
-    /// The slot of this process.
-    fn slot(&self) -> &Slot {
-        let pid = std::process::id();
-        loop {
-            let current = self.slot.load(Ordering::Acquire);
-            // SAFETY: the pointer comes from a box and is never null. The box of a slot that was current is
-            // freed by `drop` only, which nobody can call while this reference lives.
-            let slot = unsafe { &*current };
-            if slot.pid == pid {
-                return slot;
-            }
-            // This process has forked. The parent's slot is leaked: its lock may be held by a thread that
-            // does not exist here, and closing the volume would write to the parent's file.
-            let new = Box::into_raw(Slot::boxed(None));
-            if self.slot.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: no other thread has seen this pointer.
-                drop(unsafe { Box::from_raw(new) });
-            }
+    /// The slot of this process. A child opens the volume.
+    fn slot(&self) -> Result<Slot, HandleError> {
+        let mut slot = self.slot.get(Mutex::default).lock();
+        if self.is_closed() {
+            return Err(HandleError::Closed);
         }
+        if slot.is_none() {
+            let mut recipe = self.recipe.in_child().ok_or(HandleError::Forked)?;
+            *slot = Some(recipe.open().map_err(HandleError::Open)?);
+        }
+        slot.clone().ok_or(HandleError::Closed)
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let current = *self.slot.get_mut();
-        // SAFETY: as in `slot`.
-        if unsafe { &*current }.pid == std::process::id() {
-            // SAFETY: no reference to the slot is left, and only this process frees its own.
-            drop(unsafe { Box::from_raw(current) });
-        }
+        // Nobody learns of an error. In a child this leaves the parent's volume as it is.
+        let _ = self.close();
     }
 }

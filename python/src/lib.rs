@@ -12,15 +12,18 @@
 //! | `publication` | a volume on a store |
 //! | `writers` | files that get a new content when they are closed |
 //! | `engine` | an open volume and the engine that answers its batches |
+//! | `per_process`, `image` | a value for each process; the images that a process has open, once each |
 //! | `handle` | an open volume across `fork` |
 //! | `batches` | batches in pieces |
 //! | `lent`, `views` | arrays over memory of an object; files in place |
 //! | `volume` | the class for Python: one call each |
+//! | `attributes` | owners, extended attributes, hard links, copies, space |
 //! | `device`, `device_memory` | the GPU engine of searches; files in the memory of a device |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 
 mod arrow;
+mod attributes;
 mod batches;
 mod columns;
 mod device;
@@ -30,8 +33,10 @@ mod epoch;
 mod error;
 mod file;
 mod handle;
+mod image;
 mod lent;
 mod path_set;
+mod per_process;
 mod publication;
 mod search;
 mod signals;
@@ -43,6 +48,10 @@ mod writers;
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
 mod _lanefs {
+    #[pymodule_export]
+    use crate::attributes::{
+        chown, copy_file, getxattr, hard_link, listxattr, removexattr, setxattr, statvfs, truncate,
+    };
     #[pymodule_export]
     use crate::device_memory::DeviceMemory;
     #[pymodule_export]

@@ -3,13 +3,15 @@
 use crate::arrow::ArrowPaths;
 use crate::error;
 use lanefs::Paths;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyType};
+use pyo3::types::{PyBytes, PySlice, PyString};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Many paths, which every call on a batch takes.
 #[pyclass(frozen, module = "lanefs")]
@@ -90,22 +92,97 @@ impl PathSet {
         self.view().len()
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<&OsStr> {
-        let count = self.view().len();
-        let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
-        let path = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.view().get(at));
-        path.map(error::name)
-            .ok_or_else(|| PyIndexError::new_err(format!("index {index} of a set of {count} paths")))
+    /// A path by its index, or a set of the paths of a slice.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: Item<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let view = self.view();
+        let count = view.len();
+        match index {
+            Item::Slice(slice) => {
+                let slice = slice.indices(count as isize)?;
+                let rows = (0..slice.slicelength as isize).map(|row| slice.start + row * slice.step);
+                let paths = rows.filter_map(|row| view.get(usize::try_from(row).ok()?));
+                Ok(Bound::new(py, PathSet { memory: Memory::Own(Arc::new(paths.collect())) })?.into_any())
+            }
+            Item::Index(index) => {
+                let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
+                let path = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| view.get(at));
+                let path = path.ok_or_else(|| {
+                    PyIndexError::new_err(format!("index {index} of a set of {count} paths"))
+                })?;
+                Ok(error::name(path).into_pyobject(py)?.into_any())
+            }
+        }
     }
 
-    /// A pickle has the paths one by one.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Vec<Bound<'py, PyBytes>>,)) {
-        let paths = slf.get().view().iter().map(|path| PyBytes::new(slf.py(), path)).collect();
-        (slf.get_type(), (paths,))
+    fn __iter__(slf: Bound<'_, Self>) -> PathIterator {
+        PathIterator { paths: slf.unbind(), next: AtomicUsize::new(0) }
+    }
+
+    /// The paths of these indices, in their order.
+    fn take(&self, rows: PyReadonlyArray1<'_, u32>) -> PyResult<Self> {
+        let (view, mut set) = (self.view(), lanefs::PathSet::new());
+        for row in rows.as_array() {
+            let path = view.get(*row as usize).ok_or_else(|| {
+                PyIndexError::new_err(format!("index {row} of a set of {} paths", view.len()))
+            })?;
+            set.push(path);
+        }
+        Ok(PathSet { memory: Memory::Own(set.into()) })
+    }
+
+    /// Makes a set of text, and of the offsets of the paths in it, one more than there are paths.
+    #[staticmethod]
+    fn from_buffers(text: PyReadonlyArray1<'_, u8>, offsets: PyReadonlyArray1<'_, i64>) -> PyResult<Self> {
+        let bad = |why: String| PyValueError::new_err(why);
+        let text = text.as_slice().map_err(|_| bad("text is not contiguous".into()))?;
+        let offsets = offsets.as_slice().map_err(|_| bad("offsets is not contiguous".into()))?;
+        let paths = Paths::from_offsets(text, offsets).map_err(|error| bad(error.to_string()))?;
+        Ok(PathSet { memory: Memory::Own(Arc::new(paths.iter().collect())) })
+    }
+
+    /// A pickle has two arrays: the text, and the offsets of the paths in it. With protocol 5 they may travel
+    /// out of band.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, TextAndOffsets<'py>)> {
+        let (py, view) = (slf.py(), slf.get().view());
+        let (mut text, mut offsets) = (Vec::with_capacity(view.text().len()), vec![0]);
+        for path in view.iter() {
+            text.extend_from_slice(path);
+            offsets.push(text.len() as i64);
+        }
+        let make = slf.get_type().getattr("from_buffers")?;
+        Ok((make, (text.into_pyarray(py), offsets.into_pyarray(py))))
     }
 
     fn __repr__(&self) -> String {
         format!("<PathSet of {} paths>", self.view().len())
+    }
+}
+
+/// The argument of an index.
+#[derive(FromPyObject)]
+enum Item<'py> {
+    Slice(Bound<'py, PySlice>),
+    Index(isize),
+}
+
+/// The arrays of a pickle.
+type TextAndOffsets<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>);
+
+/// An iterator over the paths of a set.
+#[pyclass(frozen, module = "lanefs._lanefs")]
+pub(crate) struct PathIterator {
+    paths: Py<PathSet>,
+    next: AtomicUsize,
+}
+
+#[pymethods]
+impl PathIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self) -> Option<&OsStr> {
+        self.paths.get().view().get(self.next.fetch_add(1, Ordering::Relaxed)).map(error::name)
     }
 }
 

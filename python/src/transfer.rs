@@ -35,6 +35,7 @@ pub(crate) fn import_host_tree(
 ) -> PyResult<ReportParts> {
     let skip = volume.get().image().map_or_else(Vec::new, image_file);
     let options = ImportOptions { overwrite, one_file_system, threads, skip, ..ImportOptions::default() };
+    volume.get().with(py, None, |open| open.check_writes())?;
     transfer(py, volume, progress, |open, control| {
         import_tree(open.volume(), &source, dest, &options, control)
     })
@@ -51,7 +52,8 @@ pub(crate) fn export_host_tree(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<ReportParts> {
-    let options = ExportOptions { overwrite, threads, ..ExportOptions::default() };
+    let keep = volume.get().image().map_or_else(Vec::new, image_file);
+    let options = ExportOptions { overwrite, keep, threads, ..ExportOptions::default() };
     transfer(py, volume, progress, |open, control| {
         export_tree(open.volume(), source, &dest, &options, control)
     })
@@ -97,7 +99,7 @@ fn numbers(counts: &Counts) -> CountNumbers {
     [counts.files, counts.directories, counts.symlinks, counts.hard_links, counts.specials, counts.bytes]
 }
 
-/// The image's file, which must not be imported into itself.
+/// The image's file, which a transfer neither reads nor replaces.
 fn image_file(image: &Path) -> Vec<FileId> {
     let meta = std::fs::metadata(image);
     meta.map_or_else(|_| Vec::new(), |meta| vec![FileId { dev: meta.dev(), ino: meta.ino() }])

@@ -108,11 +108,12 @@ impl Volume {
     ) -> PyResult<T> {
         let handle = self.handle()?;
         let outcome = py.detach(|| -> Result<T, Failure> {
-            let open = handle.get()?;
-            work(&open).map_err(|error| match open.take_failure() {
-                Some(why) if error.code() == Code::Io => Failure::Store(error, why),
-                _ => Failure::Volume(error),
-            })
+            handle.with(|open| {
+                work(open).map_err(|error| match open.take_failure() {
+                    Some(why) if error.code() == Code::Io => Failure::Store(error, why),
+                    _ => Failure::Volume(error),
+                })
+            })?
         });
         outcome.map_err(|failure| match failure {
             Failure::Store(error, why) => error::with_errno(error.errno(), why, path),
@@ -123,6 +124,19 @@ impl Volume {
                  opened from a path with mode 'r' opens itself anew; open it in this process",
             ),
             Failure::Handle(HandleError::Open(error)) => open_error(error, &name_of(handle.recipe())),
+        })
+    }
+
+    /// As [`with`](Self::with), for a change.
+    pub(crate) fn change<T: Send>(
+        &self,
+        py: Python<'_>,
+        path: &[u8],
+        work: impl FnOnce(&lanefs::Volume) -> lanefs::Result<T> + Send,
+    ) -> PyResult<()> {
+        self.with(py, Some(path), |open| {
+            open.check_writes()?;
+            work(open.volume()).map(drop)
         })
     }
 
@@ -322,6 +336,7 @@ impl Volume {
         let make_directories = make_directories.then_some(0o755);
         let options = WriteMany { perm: mode, make_directories, overwrite, ..WriteMany::default() };
         let codes = self.with_signals(py, None, |open, signals| {
+            open.check_writes()?;
             batches::write_many(open.volume(), &options, paths.view(), data, &offsets, signals)
         })?;
         Ok(codes.into_pyarray(py))
@@ -329,7 +344,7 @@ impl Volume {
 
     /// Makes a file with this content, or replaces the content of a file.
     fn write(&self, py: Python<'_>, path: &[u8], data: &[u8]) -> PyResult<()> {
-        self.with(py, Some(path), |open| open.volume().write_file(path, data).map(drop))
+        self.change(py, path, |volume| volume.write_file(path, data))
     }
 
     fn stat(&self, py: Python<'_>, path: &[u8], follow: bool) -> PyResult<StatNumbers> {
@@ -360,25 +375,26 @@ impl Volume {
     }
 
     fn mkdir(&self, py: Python<'_>, path: &[u8], mode: u16) -> PyResult<()> {
-        self.in_parent(py, path, |open, dir, name| open.volume().mkdir(OWNER, dir, name, mode).map(drop))
+        self.in_parent(py, path, |volume, dir, name| volume.mkdir(OWNER, dir, name, mode).map(drop))
     }
 
     fn makedirs(&self, py: Python<'_>, path: &[u8], mode: u16) -> PyResult<()> {
         let options = MkdirAll { perm: mode, ..MkdirAll::default() };
-        self.with(py, Some(path), |open| open.volume().mkdir_all_with(&options, path).map(drop))
+        self.change(py, path, |volume| volume.mkdir_all_with(&options, path))
     }
 
     fn remove(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
-        self.in_parent(py, path, |open, dir, name| open.volume().unlink(OWNER, dir, name))
+        self.in_parent(py, path, |volume, dir, name| volume.unlink(OWNER, dir, name))
     }
 
     fn rmdir(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
-        self.in_parent(py, path, |open, dir, name| open.volume().rmdir(OWNER, dir, name))
+        self.in_parent(py, path, |volume, dir, name| volume.rmdir(OWNER, dir, name))
     }
 
     /// Removes a file, or a directory with its whole content.
     fn remove_all(&self, py: Python<'_>, path: &[u8]) -> PyResult<()> {
         self.with_signals(py, Some(path), |open, signals| {
+            open.check_writes()?;
             let volume = open.volume();
             let (dir, name) = volume.resolve_parent(path)?;
             let stopped = volume.remove_all_with(OWNER, dir, name, |_, done| match done {
@@ -393,8 +409,7 @@ impl Volume {
     /// Renames; with `replace` in place of an existing file or empty directory.
     fn rename(&self, py: Python<'_>, from: &[u8], to: &[u8], replace: bool) -> PyResult<()> {
         let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
-        self.with(py, Some(from), |open| {
-            let volume = open.volume();
+        self.change(py, from, |volume| {
             let ((dir, name), (new_dir, new_name)) =
                 (volume.resolve_parent(from)?, volume.resolve_parent(to)?);
             volume.rename_at(OWNER, dir, name, new_dir, new_name, mode)
@@ -402,9 +417,7 @@ impl Volume {
     }
 
     fn symlink(&self, py: Python<'_>, target: &[u8], path: &[u8]) -> PyResult<()> {
-        self.in_parent(py, path, |open, dir, name| {
-            open.volume().symlink_at(OWNER, dir, name, target).map(drop)
-        })
+        self.in_parent(py, path, |volume, dir, name| volume.symlink_at(OWNER, dir, name, target).map(drop))
     }
 
     fn readlink(&self, py: Python<'_>, path: &[u8]) -> PyResult<OsString> {
@@ -429,18 +442,18 @@ impl Volume {
         &self,
         py: Python<'_>,
         path: &[u8],
-        work: impl FnOnce(&OpenVolume, Ino, &[u8]) -> lanefs::Result<()> + Send,
+        work: impl FnOnce(&lanefs::Volume, Ino, &[u8]) -> lanefs::Result<()> + Send,
     ) -> PyResult<()> {
-        self.with(py, Some(path), |open| {
-            let (dir, name) = open.volume().resolve_parent(path)?;
-            work(open, dir, name)
+        self.change(py, path, |volume| {
+            let (dir, name) = volume.resolve_parent(path)?;
+            work(volume, dir, name)
         })
     }
 
     fn set(&self, py: Python<'_>, path: &[u8], set: SetAttr) -> PyResult<()> {
-        self.with(py, Some(path), |open| {
-            let ino = open.volume().resolve(path)?.ino;
-            open.volume().setattr(OWNER, ino, &set).map(drop)
+        self.change(py, path, |volume| {
+            let ino = volume.resolve(path)?.ino;
+            volume.setattr(OWNER, ino, &set)
         })
     }
 }

@@ -22,9 +22,21 @@ def test_a_lookup_has_a_column_for_each_attribute(volume):
     for at, path in enumerate(PATHS):
         one = volume.stat(path)
         columns = (found.mode, found.ino, found.nlink, found.uid, found.gid, found.size)
-        assert tuple(int(column[at]) for column in columns) == one[:6]
+        assert tuple(int(column[at]) for column in columns) == (
+            one.st_mode,
+            one.st_ino,
+            one.st_nlink,
+            one.st_uid,
+            one.st_gid,
+            one.st_size,
+        )
         times = (found.atime_ns, found.mtime_ns, found.ctime_ns, found.btime_ns)
-        assert tuple(int(column[at]) for column in times) == one[8:12]
+        assert tuple(int(column[at]) for column in times) == (
+            one.st_atime_ns,
+            one.st_mtime_ns,
+            one.st_ctime_ns,
+            one.st_birthtime_ns,
+        )
     assert [type(error) for error in found.errors().values()] == [FileNotFoundError]
     assert found.errors()[4].filename == "/no"
     assert len(found) == 6
@@ -299,3 +311,85 @@ def test_a_forked_child_uses_files_in_place_and_leaves_the_volume_alone(image):
             os._exit(0 if is_same else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert bytes(files[0]) == FILES[path] == bytes(reader.view([path])[0])
+
+
+def test_answers_go_into_pickles(volume, image):
+    with lanefs.Volume.open(image) as on_disk:
+        paths = [*FILES, "/no"]
+        answers = [volume.read(paths), on_disk.view(paths), volume.resolve(paths, ["size", "kind"])]
+        answers.append(next(iter(volume.epoch(paths, 10, seed=5))))
+        for answer in answers:
+            for protocol in (2, 4, 5):
+                again = pickle.loads(pickle.dumps(answer, protocol))
+                assert list(again.paths) == list(answer.paths)
+                assert [str(error) for error in again.errors().values()] == [
+                    str(error) for error in answer.errors().values()
+                ]
+                if isinstance(answer, lanefs.Lookup):
+                    assert again.size.tolist() == answer.size.tolist()
+                else:
+                    assert dict(again.items()) == dict(answer.items()) and len(dict(again.items())) == len(FILES)
+
+
+def test_buffers_of_a_pickle_travel_out_of_band(volume):
+    paths = lanefs.PathSet([f"/files/{i}" for i in range(1000)])
+    buffers = []
+    small = pickle.dumps(paths, 5, buffer_callback=buffers.append)
+    assert len(buffers) == 2 and len(small) < 1000
+    assert list(pickle.loads(small, buffers=buffers)) == list(paths)
+    files = volume.read(list(FILES))
+    buffers.clear()
+    small = pickle.dumps(files, 5, buffer_callback=buffers.append)
+    assert len(small) < 2000 and sum(buffer.raw().nbytes for buffer in buffers) > files.buffer.nbytes
+    assert pickle.loads(small, buffers=buffers).to_bytes() == list(FILES.values())
+    odd = lanefs.PathSet([b"/\xff", b"", b"/a\nb"])
+    assert list(pickle.loads(pickle.dumps(odd))) == list(odd)
+    with pytest.raises(ValueError, match="offset"):
+        lanefs.PathSet.from_buffers(np.zeros(3, np.uint8), np.array([0, 9]))
+
+
+def test_a_path_set_is_a_sequence(volume):
+    paths = lanefs.PathSet([f"/{i}" for i in range(10)])
+    assert list(paths) == [paths[i] for i in range(10)] == [f"/{i}" for i in range(10)]
+    for cut in (slice(2, 5), slice(None, None, -3), slice(-2, None), slice(7, 3), slice(0, 99, 4)):
+        assert isinstance(paths[cut], lanefs.PathSet) and list(paths[cut]) == list(paths)[cut]
+    assert list(paths.take(np.array([9, 0, 9], np.uint32))) == ["/9", "/0", "/9"]
+    with pytest.raises(IndexError, match="10"):
+        paths.take(np.array([10], np.uint32))
+    with pytest.raises(TypeError):
+        paths["a"]
+
+
+def test_a_batch_has_its_own_paths(volume):
+    names = list(FILES)
+    epoch = volume.epoch(names, 3, seed=1)
+    assert len(epoch) == 2
+    for batch in epoch:
+        assert list(batch.paths) == [names[row] for row in batch.rows]
+        assert all(batch[i] == FILES[batch.paths[i]] for i in range(len(batch)))
+    assert len(volume.epoch(names, 3, start=2)) == 1 and len(volume.epoch(names, 3, start=4)) == 0
+
+
+def test_files_are_got_by_index_or_with_their_paths(volume):
+    files = volume.read(["/top", "/no", "/data/a.txt"])
+    assert files.get(0) == b"x" and files.get(1) is None and files.get(1, b"none") == b"none"
+    assert dict(files.items()) == {"/top": b"x", "/data/a.txt": b"one sample"}
+    with pytest.raises(IndexError):
+        files.get(3)
+
+
+def test_a_lookup_is_a_table(volume):
+    paths = ["/top", "/no", "/data"]
+    found = volume.resolve(paths, ["exists", "size", "kind"])
+    assert found.columns == ("size", "kind")
+    assert found["size"] is found.size and found["exists"].tolist() == [True, False, True]
+    # Sizes are signed.
+    assert (found.size - 1).tolist()[:2] == [0, -1]
+    assert lanefs.Kind(found.kind[1]) == lanefs.Kind.NONE
+    with pytest.raises(KeyError):
+        found["colour"]
+    with pytest.raises(AttributeError, match="ask for it"):
+        found["mode"]
+    frame = found.to_pandas()
+    assert frame.columns.tolist() == ["path", "exists", "size", "kind"] and frame.path.tolist() == paths
+    assert found.to_arrow().to_pydict() == frame.to_dict("list")

@@ -166,6 +166,42 @@ def test_a_full_volume_is_an_error(tmp_path):
         volume.import_tree(tmp_path, "/")
 
 
+def test_an_export_leaves_the_image(image):
+    with lanefs.Volume.open(image, "r+") as volume:
+        volume.write_file(f"/{image.name}", b"a file")
+        report = volume.export_tree("/", image.parent, overwrite=True)
+        assert [what for _, what in report.problems] == ["is the image of this volume on the host, and stays"]
+    with lanefs.Volume.open(image) as volume:
+        assert volume.read_file("/top") == b"x"
+
+
+class Bar:
+    """A bar as tqdm has it."""
+
+    n = 0
+
+    def update(self, more):
+        self.n += more
+
+
+def test_a_bar_has_a_total(volume, tmp_path):
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/file").write_bytes(b"content" * 1000)
+    os.link(source / "sub/file", source / "hard")
+    (source / "link").symlink_to("sub")
+    os.mkfifo(source / "fifo")
+    total = lanefs.count_tree(source)
+    assert total == lanefs.Counts(1, 1, 1, 1, 1, 7000)
+    for unit in ("files", "bytes"):
+        bar = Bar()
+        report = volume.import_tree(source, f"/{unit}", progress=lanefs.on_bar(bar, unit))
+        assert bar.n == getattr(total, unit) == getattr(report.counts, unit)
+        assert volume.count_tree(f"/{unit}") == total
+    assert volume.count_tree("/top") == lanefs.Counts(1, 0, 0, 0, 0, 1)
+    assert lanefs.count_tree(source / "hard") == lanefs.Counts(1, 0, 0, 0, 0, 7000)
+
+
 def test_ctrl_c_stops_an_import(tmp_path):
     # The callback of the first report sends the signal to its own process.
     for i in range(200):

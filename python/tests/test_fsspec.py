@@ -79,7 +79,7 @@ def test_a_listing_has_the_attributes_of_each_entry(fs):
         "/data/a.txt": ("file", 10, False),
         "/data/b.txt": ("file", 0, False),
         "/data/deep": ("directory", 0, False),
-        "/data/link": ("file", 10, False),
+        "/data/link": ("file", 10, True),
     }
     assert fs.ls("/top") == [fs.info("lanefs://top")]
     assert fs.isdir("/data") and fs.isfile("/top") and not fs.exists("/no")

@@ -1,6 +1,7 @@
 """Volumes as data sets of PyTorch: `make test-torch`."""
 
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -160,3 +161,59 @@ def test_the_page_feeds_a_loader(image, monkeypatch):
     names = {"lanefs": lanefs, "torch": torch, "transform": lambda image: torch.from_numpy(np.array(image))}
     exec(example("docs/python.md", "DataLoader"), names)
     assert names["images"].shape == (30, 4, 4, 3)
+
+
+def order_of(loader, stop=None):
+    """The rows of a pass, or of its beginning."""
+    rows = []
+    for _, row in loader:
+        rows.append(int(row))
+        if len(rows) == stop:
+            break
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("workers", "context", "persistent"),
+    [(0, None, False), (2, "fork", False), (2, "spawn", False), (2, "fork", True), (2, "forkserver", False)],
+)
+def test_each_pass_is_the_next_epoch(image, workers, context, persistent):
+    with lanefs.Volume.open(image) as volume:
+        # Two workers take turns, so that the loader has the order of the epoch.
+        expected = [lanefs.shuffled(len(PATHS), 3 + epoch).tolist() for epoch in range(5)]
+        data = lanefs.torch.EpochDataset(volume, PATHS, seed=3, batch_size=7)
+        loader = DataLoader(
+            data,
+            batch_size=None,
+            num_workers=workers,
+            multiprocessing_context=context,
+            persistent_workers=persistent,
+        )
+        assert order_of(loader) == expected[0]
+        assert data.state_dict() == {"seed": 3, "epoch": 1, "position": 0}
+        # A pass that is broken off is one, and the next is whole.
+        assert order_of(loader, stop=11) == expected[1][:11]
+        assert order_of(loader) == expected[2]
+        data.set_epoch(1)
+        assert order_of(loader) == expected[1]
+        if not persistent:
+            # Each worker leaves out what it had handed out.
+            data.load_state_dict({"seed": 3, "epoch": 4, "position": 10})
+            rest = order_of(loader)
+            assert rest == expected[4][10 * max(workers, 1) :]
+            data.set_epoch(0)
+            assert order_of(loader) == expected[0]
+
+
+def test_a_data_set_has_a_length_and_goes_into_a_pickle(image):
+    with lanefs.Volume.open(image) as volume:
+        lengths = []
+        for rank in range(3):
+            data = lanefs.torch.EpochDataset(volume, PATHS, rank=rank, world_size=3)
+            lengths.append(len(data))
+            assert len(list(data)) == len(data)
+        assert lengths == [34, 33, 33]
+        assert len(lanefs.torch.EpochDataset(volume, PATHS, rank=1, world_size=3, even=True)) == 33
+        copy = pickle.loads(pickle.dumps(data))
+        assert copy.state_dict() == {"seed": 0, "epoch": 1, "position": 0}
+        assert order_of(copy) == order_of(data)

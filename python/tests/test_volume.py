@@ -3,7 +3,10 @@
 import errno
 import os
 import pickle
+import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -41,10 +44,15 @@ def test_a_volume_that_cannot_be_opened_is_named(tmp_path):
         lanefs.Volume.open(other)
 
 
-def test_a_second_writer_is_refused(image):
+def test_a_second_process_is_refused(image):
+    program = "import sys, lanefs; lanefs.Volume.open(sys.argv[1], sys.argv[2])"
     with lanefs.Volume.open(image, "r+"):
-        with pytest.raises(OSError, match="in use"):
-            lanefs.Volume.open(image, "r+")
+        for mode in ("r", "r+"):
+            done = subprocess.run(
+                [sys.executable, "-c", program, str(image), mode], stderr=subprocess.PIPE, text=True
+            )
+            assert f"in use by another process: process {os.getpid()}" in done.stderr
+            assert f"[Errno {errno.EBUSY}]" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -194,3 +202,92 @@ def test_changes_are_durable_after_the_last_reference_is_gone(image):
     del volume
     with lanefs.Volume.open(image) as volume:
         assert volume.read_file("/late") == b"late"
+
+
+def test_attributes_are_those_of_os_stat(volume):
+    volume.utime("/top", ns=(1_500_000_000, -500_000_000))
+    volume.chmod("/top", 0o640)
+    volume.chown("/top", 7, 8)
+    one = volume.stat("/top")
+    named = {stat.ST_MODE: 0o100640, stat.ST_NLINK: 1, stat.ST_UID: 7, stat.ST_GID: 8, stat.ST_SIZE: 1}
+    named |= {stat.ST_ATIME: 1, stat.ST_MTIME: -1, stat.ST_INO: one.st_ino, stat.ST_DEV: 0}
+    assert {index: one[index] for index in named} == named and len(one) == 10
+    assert list(one) == list(one[:]) == [one[index] for index in range(10)]
+    assert (one.st_atime, one.st_mtime, one.st_dev, one.st_blksize) == (1.5, -0.5, 0, 4096)
+    assert one.st_ctime == one.st_ctime_ns / 1e9 and one.st_birthtime == one.st_birthtime_ns / 1e9
+    assert one.is_file() and not one.is_dir() and not one.is_symlink()
+    assert volume.stat("/data/link", follow=False).is_symlink()
+    assert pickle.loads(pickle.dumps(one)) == one and os.path.samestat(one, volume.stat("/top"))
+    volume.chown("/top", -1, 9)
+    assert (volume.stat("/top").st_uid, volume.stat("/top").st_gid) == (7, 9)
+    with pytest.raises(ValueError, match="uid"):
+        volume.chown("/top", -2, 0)
+
+
+def test_links_sizes_copies_and_attributes(volume):
+    volume.link("/top", "/hard")
+    assert volume.stat("/top").st_nlink == 2 and volume.stat("/hard").st_ino == volume.stat("/top").st_ino
+    content = bytes(3 * MIB) + b"end"
+    volume.write_file("/big", content)
+    volume.chmod("/big", 0o640)
+    volume.copy("/big", "/copy")
+    assert volume.read_file("/copy") == content and volume.stat("/copy").st_mode == 0o100640
+    # Zeros take no room.
+    assert volume.stat("/copy").st_blocks < 100
+    volume.symlink("top", "/soft")
+    for same in ("/top", "/hard", "/soft"):
+        with pytest.raises(shutil.SameFileError):
+            volume.copy("/top", same)
+    assert volume.read_file("/top") == b"x"
+    for missing in (("/no", "/new"), ("/data", "/new"), ("/top", "/no/new")):
+        with pytest.raises(OSError):
+            volume.copy(*missing)
+    assert not volume.exists("/new")
+    volume.truncate("/copy", 3)
+    assert volume.read_file("/copy") == bytes(3)
+    volume.setxattr("/top", "user.colour", b"red")
+    assert volume.getxattr("/hard", "user.colour") == b"red" and volume.listxattr("/top") == ["user.colour"]
+    volume.removexattr("/top", "user.colour")
+    with pytest.raises(OSError) as missing:
+        volume.getxattr("/top", "user.colour")
+    assert missing.value.errno == errno.ENODATA
+    space = volume.statvfs()
+    assert space.f_bsize * space.f_blocks == 64 * MIB and 0 < space.f_bfree < space.f_blocks
+    assert 0 < space.f_ffree < space.f_files and space.f_namemax == 255
+
+
+def test_questions_about_types(volume):
+    volume.symlink("nowhere", "/none")
+    assert volume.isfile("/top") and volume.isfile("/data/link") and not volume.isfile("/data")
+    assert volume.isdir("/data") and not volume.isdir("/none") and not volume.isdir("/no")
+    assert volume.islink("/none") and volume.islink("/data/link") and not volume.islink("/top")
+
+
+def test_a_volume_tells_its_path_and_mode(image, volume):
+    with lanefs.Volume.open(image, "r+") as opened:
+        assert (opened.path, opened.mode) == (str(image), "r+")
+        assert str(image) in repr(opened) and "'r+'" in repr(opened)
+        with pytest.raises(TypeError, match="open_file"):
+            opened.open("/top", "wb")
+    assert "closed" in repr(opened)
+    assert (volume.path, volume.mode) == ("memory", "r+")
+
+
+def test_makedirs_may_insist_on_a_new_directory(volume):
+    volume.makedirs("/a/b")
+    volume.makedirs("/a/b")
+    with pytest.raises(FileExistsError):
+        volume.makedirs("/a/b", exist_ok=False)
+    volume.makedirs("/a/c/d/", exist_ok=False)
+    volume.makedirs("e", exist_ok=False)
+    assert volume.isdir("/a/c/d") and volume.isdir("/e")
+
+
+def test_walk_has_the_arguments_of_os_walk(volume):
+    volume.symlink("deep", "/data/way")
+    assert sorted(volume.listdir("/data")) == ["a.txt", "b.txt", "deep", "link", "way"]
+    [(top, directories, files), *rest] = volume.walk("/data", True, None, False)
+    assert (top, sorted(directories), sorted(files)) == ("/data", ["deep", "way"], ["a.txt", "b.txt", "link"])
+    assert [top for top, _, _ in rest] == ["/data/deep", "/data/deep/er"]
+    followed = {top for top, _, _ in volume.walk("/data", followlinks=True)}
+    assert followed == {"/data", "/data/deep", "/data/deep/er", "/data/way", "/data/way/er"}

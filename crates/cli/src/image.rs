@@ -7,6 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use lanefs_fuse::find;
 use lanefs_publish::Location;
+use lanefs_transfer::FileId;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -63,6 +64,13 @@ impl Image {
     pub fn has_identity(&self, dev: u64, ino: u64) -> bool {
         let Image::Path(path) = self else { return false };
         std::fs::metadata(path).is_ok_and(|image| (image.dev(), image.ino()) == (dev, ino))
+    }
+
+    /// The file of the image, which a transfer neither reads nor replaces.
+    pub fn files(&self) -> Vec<FileId> {
+        let Image::Path(path) = self else { return Vec::new() };
+        let meta = std::fs::metadata(path);
+        meta.map_or_else(|_| Vec::new(), |meta| vec![FileId { dev: meta.dev(), ino: meta.ino() }])
     }
 
     /// The access that a session gets which would write if it could.

@@ -8,7 +8,7 @@
 use lanefs::path::join;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Dir, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{Dir, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -21,6 +21,13 @@ pub struct FileId {
     pub dev: u64,
     /// Inode number on that device.
     pub ino: u64,
+}
+
+impl FileId {
+    /// The identity of a file of which the caller has the attributes.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        FileId { dev: stat.st_dev, ino: stat.st_ino }
+    }
 }
 
 /// Flags with which directories are opened.

@@ -92,6 +92,7 @@ impl Export {
         let control = Control { interrupt: &interrupt, progress: &progress };
         let options = ExportOptions {
             overwrite: self.overwrite,
+            keep: context.image.files(),
             threads: self.transfer.threads(),
             sync: !self.no_sync,
             max_expansion: self.max_expansion.unwrap_or(DEFAULT_MAX_EXPANSION),

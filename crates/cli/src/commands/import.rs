@@ -4,7 +4,6 @@ use crate::command::{Command, HostCommand};
 use crate::context::Context;
 use crate::engine::{EngineArgs, ImportEngine};
 use crate::failure::{Failure, Outcome};
-use crate::image::Image;
 use crate::progress::TransferProgress;
 use crate::transfer::{self, TransferArgs};
 use crate::users::HostNames;
@@ -14,11 +13,9 @@ use lanefs::bulk::{Applied, Change};
 use lanefs::{FileSystem, Ino};
 use lanefs_fuse::RemoteVolume;
 use lanefs_transfer::{
-    ArchiveSource, Control, FileId, ImportOptions, Maker, Report, import_archive, import_tree,
-    is_archive_name,
+    ArchiveSource, Control, ImportOptions, Maker, Report, import_archive, import_tree, is_archive_name,
 };
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Import a directory tree or a tar archive of the host into the volume
@@ -122,7 +119,7 @@ impl Import {
             overwrite: self.overwrite,
             one_file_system: self.one_file_system,
             threads: self.transfer.threads(),
-            skip: image_file(context.image),
+            skip: context.image.files(),
             maker,
             names: Some(&names),
         };
@@ -146,11 +143,4 @@ impl Import {
         let is_archive = || is_archive_name(bytes::of_path(&self.source)) && self.source.is_file();
         (self.tar || !self.no_tar && is_archive()).then_some(ArchiveSource::File(&self.source))
     }
-}
-
-/// The image's file, which must not be imported into itself.
-fn image_file(image: &Image) -> Vec<FileId> {
-    let Image::Path(path) = image else { return Vec::new() };
-    let meta = std::fs::metadata(path);
-    meta.map_or_else(|_| Vec::new(), |meta| vec![FileId { dev: meta.dev(), ino: meta.ino() }])
 }

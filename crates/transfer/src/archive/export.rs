@@ -4,8 +4,9 @@ use super::stream::{CompressedOutput, Compression};
 use super::writer::{self, NewMember};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, RangesFailure};
-use crate::export::ExportOptions;
+use crate::export::{ExportOptions, KEPT};
 use crate::host::CHUNK_BYTES;
+use crate::hostdir::FileId;
 use crate::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::name::{is_entry_name, shown};
 use crate::new_file::{FilePlace, NewFile};
@@ -67,7 +68,7 @@ pub fn export_archive(
             let what = shown(path.as_os_str().as_bytes());
             let compression = Compression::of_name(path.as_os_str().as_bytes())
                 .map_err(|advice| Error::Usage(format!("'{what}': {advice}")))?;
-            let archive = ArchiveFile::open(path, options.overwrite)?;
+            let archive = ArchiveFile::open(path, options)?;
             let file = archive.file().try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;
             let output = CompressedOutput::new(compression, std::fs::File::from(file))
                 .map_err(|error| Error::host(format!("cannot write '{what}'"), errno(&error)))?;
@@ -92,10 +93,14 @@ enum ArchiveFile {
 }
 
 impl ArchiveFile {
-    fn open(path: &Path, overwrite: bool) -> Result<Self> {
+    fn open(path: &Path, options: &ExportOptions) -> Result<Self> {
+        let overwrite = options.overwrite;
         let name = shown(path.as_os_str().as_bytes());
         let cannot = |errno| Error::host(format!("cannot make '{name}'"), errno);
         let place = FilePlace::find(path).map_err(cannot)?;
+        if place.existing().is_some_and(|file| options.keep.contains(&FileId::of(file))) {
+            return Err(Error::Usage(format!("'{name}' {KEPT}; choose another name")));
+        }
         match place.kind() {
             Some(FileType::RegularFile) if !overwrite => {
                 Err(Error::Usage(format!("'{name}' exists already (--overwrite replaces it)")))

@@ -97,7 +97,7 @@ impl TreeExport<'_> {
         if self.options.overwrite && is_first(name).unwrap_or(false) {
             return Ok(());
         }
-        let entry = create_entry(fd, name, self.options.overwrite, |name| {
+        let entry = create_entry(fd, name, self.options.replaces(), |name| {
             let old = first.temporary.as_ref().unwrap_or(&first.name);
             match linkat(&*first_dir, &old[..], fd, name, AtFlags::empty()) {
                 // The file has got its final name meanwhile.
@@ -121,10 +121,10 @@ impl TreeExport<'_> {
         name: &[u8],
     ) -> Result<NewHostEntry<MadeFile>, HostEntryError> {
         let private = Mode::RUSR | Mode::WUSR;
-        let overwrite = self.options.overwrite;
+        let replaces = self.options.replaces();
         if attr.kind == FileKind::File {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            return create_entry(fd, name, overwrite, |name| {
+            return create_entry(fd, name, replaces, |name| {
                 let file = openat(fd, name, flags, private)?;
                 let stat = fstat(&file)?;
                 Ok(MadeFile { open: Some(file), id: FileId { dev: stat.st_dev, ino: stat.st_ino } })
@@ -144,7 +144,7 @@ impl TreeExport<'_> {
             }
             self.set_named(at, name, attr)
         };
-        create_entry(fd, name, overwrite, |name| {
+        create_entry(fd, name, replaces, |name| {
             make_node(fd, !dir.made, name, node, set).map(|id| MadeFile { open: None, id })
         })
     }

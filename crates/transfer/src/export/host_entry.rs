@@ -1,16 +1,23 @@
 //! New names in directories of the host, also where the name is taken.
 
+use super::options::Replaces;
 use crate::error::errno_text;
+use crate::hostdir::FileId;
 use crate::name::temporary_name;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, renameat, statat, unlinkat};
 use rustix::io::Errno;
+
+/// The problem of a file that would take the place of one that stays.
+pub(crate) const KEPT: &str = "is the image of this volume on the host, and stays";
 
 /// Reason why a name was not made on the host.
 #[derive(Debug)]
 pub(crate) enum HostEntryError {
     /// A file has the name and must not be replaced.
     Taken,
+    /// The volume's own image, or another file that nothing replaces, has the name.
+    Kept,
     /// A directory has the name; a file never replaces a directory.
     TakenByDirectory,
     /// A symbolic link or other file has the name of a directory.
@@ -32,6 +39,7 @@ impl HostEntryError {
     pub(crate) fn text(&self) -> String {
         match self {
             HostEntryError::Taken => "exists already on the host (--overwrite replaces it)".into(),
+            HostEntryError::Kept => KEPT.into(),
             HostEntryError::TakenByDirectory => "a directory of that name is in the way on the host".into(),
             HostEntryError::NoDirectory => {
                 "a link or file of the host has the directory's name; links are not followed".into()
@@ -78,7 +86,7 @@ impl<T> NewHostEntry<T> {
 pub(crate) fn create_entry<T>(
     dir: &OwnedFd,
     name: &[u8],
-    overwrite: bool,
+    replaces: Replaces<'_>,
     make: impl Fn(&[u8]) -> Result<T, Errno>,
 ) -> Result<NewHostEntry<T>, HostEntryError> {
     match make(name) {
@@ -90,8 +98,10 @@ pub(crate) fn create_entry<T>(
     if FileType::from_raw_mode(existing.st_mode) == FileType::Directory {
         return Err(HostEntryError::TakenByDirectory);
     }
-    if !overwrite {
-        return Err(HostEntryError::Taken);
+    match replaces {
+        Replaces::None => return Err(HostEntryError::Taken),
+        Replaces::AllBut(kept) if kept.contains(&FileId::of(&existing)) => return Err(HostEntryError::Kept),
+        Replaces::AllBut(_) => {}
     }
     loop {
         let temporary = temporary_name();
@@ -117,15 +127,16 @@ mod tests {
         symlinkat("f", &dir, "l").unwrap();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let make = |name: &[u8]| openat(&dir, name, flags, Mode::RUSR);
-        assert!(matches!(create_entry(&dir, b"f", false, make), Err(HostEntryError::Taken)));
-        assert!(matches!(create_entry(&dir, b"l", false, make), Err(HostEntryError::Taken)));
-        assert!(matches!(create_entry(&dir, b"d", true, make), Err(HostEntryError::TakenByDirectory)));
+        let all = Replaces::AllBut(&[]);
+        assert!(matches!(create_entry(&dir, b"f", Replaces::None, make), Err(HostEntryError::Taken)));
+        assert!(matches!(create_entry(&dir, b"l", Replaces::None, make), Err(HostEntryError::Taken)));
+        assert!(matches!(create_entry(&dir, b"d", all, make), Err(HostEntryError::TakenByDirectory)));
 
-        let entry = create_entry(&dir, b"f", true, make).unwrap();
+        let entry = create_entry(&dir, b"f", all, make).unwrap();
         entry.abandon(&dir);
         assert_eq!(std::fs::read(temp.path().join("f")).unwrap(), b"old");
 
-        create_entry(&dir, b"l", true, make).unwrap().finish(&dir).unwrap();
+        create_entry(&dir, b"l", all, make).unwrap().finish(&dir).unwrap();
         assert!(temp.path().join("l").symlink_metadata().unwrap().is_file());
         assert_eq!(std::fs::read(temp.path().join("f")).unwrap(), b"old", "not written through the link");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 3, "no temporary file is left");

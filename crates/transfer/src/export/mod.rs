@@ -29,6 +29,8 @@ use crate::report::Report;
 use lanefs::{FileKind, FileSystem};
 use std::path::Path;
 
+pub(crate) use host_entry::KEPT;
+
 pub use options::ExportOptions;
 
 /// Exports `source` of the volume (a directory's content, or a single file) to `dest` of the host.

@@ -1,6 +1,7 @@
 //! Options of an export.
 
 use crate::expansion::DEFAULT_MAX_EXPANSION;
+use crate::hostdir::FileId;
 
 /// Options of an export.
 #[derive(Clone, Debug)]
@@ -8,6 +9,8 @@ pub struct ExportOptions {
     /// A complete new file replaces a file of the host with the same name. Without this the old file stays
     /// and is a problem. Directories merge either way.
     pub overwrite: bool,
+    /// Files of the host that nothing replaces, under any name: the volume's own image, for example.
+    pub keep: Vec<FileId>,
     /// Number of threads; `None` for twice the cores.
     pub threads: Option<usize>,
     /// True to make everything durable before the export returns.
@@ -20,6 +23,26 @@ pub struct ExportOptions {
 
 impl Default for ExportOptions {
     fn default() -> Self {
-        ExportOptions { overwrite: false, threads: None, sync: true, max_expansion: DEFAULT_MAX_EXPANSION }
+        ExportOptions {
+            overwrite: false,
+            keep: Vec::new(),
+            threads: None,
+            sync: true,
+            max_expansion: DEFAULT_MAX_EXPANSION,
+        }
     }
+}
+
+impl ExportOptions {
+    /// The files that a new file may replace.
+    pub(crate) fn replaces(&self) -> Replaces<'_> {
+        if self.overwrite { Replaces::AllBut(&self.keep) } else { Replaces::None }
+    }
+}
+
+/// The files of the host that a new file of the same name may replace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Replaces<'o> {
+    None,
+    AllBut(&'o [FileId]),
 }

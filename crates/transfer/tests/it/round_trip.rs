@@ -139,6 +139,29 @@ fn a_second_import_merges_and_reports_what_is_in_the_way() {
 }
 
 #[test]
+fn an_export_never_replaces_the_image() {
+    let temp = tempfile::tempdir().unwrap();
+    let image = temp.path().join("v.tar");
+    fs::write(&image, "the volume").unwrap();
+    fs::hard_link(&image, temp.path().join("other")).unwrap();
+    let volume = volume(16);
+    volume.write_file("/v.tar", b"a file").unwrap();
+    volume.hard_link("/v.tar", "/other").unwrap();
+    volume.write_file("/new", b"new").unwrap();
+    let meta = fs::metadata(&image).unwrap();
+    let keep = vec![FileId { dev: meta.dev(), ino: meta.ino() }];
+    let options = ExportOptions { overwrite: true, keep, ..ExportOptions::default() };
+    let report = export_tree(&volume, b"/", temp.path(), &options, control()).unwrap();
+    assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
+    assert!(report.problems.iter().all(|problem| problem.what.contains("is the image")));
+    assert_eq!(fs::read(temp.path().join("new")).unwrap(), b"new");
+    let refused = export_archive(&volume, b"/", ArchiveTarget::File(&image), &options, control());
+    assert!(refused.unwrap_err().to_string().contains("is the image"));
+    assert_eq!(fs::read(&image).unwrap(), b"the volume");
+    assert_eq!(fs::read(temp.path().join("other")).unwrap(), b"the volume");
+}
+
+#[test]
 fn files_and_directories_do_not_replace_each_other() {
     let temp = tempfile::tempdir().unwrap();
     let tree = temp.path().join("tree");
