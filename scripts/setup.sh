@@ -66,7 +66,11 @@ python3                 python3     dist    runs Zig and maturin, and lists the 
 python3:ensurepip       python3-venv dist   makes the environments of the tools and of the tests of wheels
 dpkg-deb                dpkg        dist    packs for Debian
 mmdebstrap              mmdebstrap  dist    makes the Debian in which the package is tried
+/usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring dist checks what mmdebstrap fetches
 qemu-aarch64            qemu-user   dist    runs programs for aarch64
+/usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross dist the C library for aarch64
+/usr/lib/*/libvulkan.so.1 libvulkan1 dist   the Vulkan loader
+/usr/share/vulkan/icd.d/lvp* mesa-vulkan-drivers dist llvmpipe, a Vulkan device on any machine
 fusermount3             fuse3       dist    mounts volumes for users
 setpriv                 util-linux  dist    mounts as an unprivileged user
 unshare                 util-linux  dist    gives the tests mounts of their own
