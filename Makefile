@@ -9,7 +9,7 @@ SECONDS ?= 600
 SEED    ?=
 # A crash state that `make crash-soak` or a test named, to be tried again.
 CASE    ?=
-# Parts of `make sanitize`; empty: all.
+# Parts of `make sanitize`, `make dist` and `make test-dist`; empty: all.
 PARTS   ?=
 # Tree of the demo; empty: the demo's own default.
 TREE    ?=
@@ -18,7 +18,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python wheels plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-mount bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -40,6 +40,10 @@ setup-python:
 setup-sanitize:
 	@echo "==> setup: what sanitizers and fuzzing need"
 	@sh scripts/setup.sh build sanitize $(if $(PARTS),$(filter fuzz,$(PARTS)),fuzz)
+
+setup-dist:
+	@echo "==> setup: what building and trying packages need"
+	@sh scripts/setup.sh build dist
 
 setup-bench:
 	@echo "==> setup: what building, testing and benchmarks need"
@@ -87,10 +91,11 @@ python: setup-python ## the wheel of the Python package, in target/wheels, insta
 	@echo "==> python: the wheel"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target)
 
-wheels: python ## the wheels for x86-64 and aarch64, in target/wheels
-	@sh scripts/setup.sh build python sanitize
-	@echo "==> wheels: aarch64"
-	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) aarch64
+dist: setup-dist ## what people install, for x86-64 and aarch64, in target/dist (PARTS="programs debs")
+	@sh scripts/dist.sh $(or $(CARGO_TARGET_DIR),target) $(PARTS)
+
+test-dist: setup-dist ## try what `make dist` made where nothing else is installed (PARTS="static deb")
+	@sh scripts/test-dist.sh $(or $(CARGO_TARGET_DIR),target) $(PARTS)
 
 bench-python: python ## small files through Python, against the host's file system, LMDB and SQLite (ARGS="--files 30000")
 	@echo "==> bench-python: python -m lanefs.bench $(ARGS)"

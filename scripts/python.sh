@@ -1,11 +1,10 @@
 #!/bin/sh
 # Builds the wheel of the Python package, and installs it into a virtual environment.
 #
-#   scripts/python.sh TARGET_DIR          (default: target) the wheel that people install
+#   scripts/python.sh TARGET_DIR          (default: target) a wheel for this machine
 #   scripts/python.sh TARGET_DIR test     a wheel of the profile dev, and its tests
 #   scripts/python.sh TARGET_DIR torch    the same, and its tests with PyTorch
 #   scripts/python.sh TARGET_DIR clients  the same, and its tests with pandas, zarr, dask and other clients
-#   scripts/python.sh TARGET_DIR aarch64  beside the wheels that are there, one for aarch64
 #
 # The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python, TARGET_DIR/python-torch and
 # TARGET_DIR/python-clients.
@@ -47,17 +46,6 @@ install() {
 
 environment "$target/python" python/requirements-test.txt
 python=$target/python/bin/python
-if [ "$purpose" = aarch64 ]; then
-    command -v aarch64-linux-gnu-gcc >/dev/null ||
-        lacking "no compiler for aarch64: package gcc-aarch64-linux-gnu, which scripts/setup.sh installs"
-    # abi3 needs no interpreter of the other machine.
-    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-    CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc AR_aarch64_unknown_linux_gnu=aarch64-linux-gnu-ar \
-        "$python" -m maturin build --quiet --locked --manifest-path python/Cargo.toml --profile release \
-        --target aarch64-unknown-linux-gnu --target-dir "$target" --out "$target/wheels" || exit 1
-    say "$(ls "$target"/wheels/*aarch64.whl)"
-    exit 0
-fi
 profile=release
 [ "$purpose" = wheel ] || profile=dev
 rm -rf "$target/wheels" || exit 2

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
-#   scripts/setup.sh [build] [test] [bench] [publish] [python] [sanitize] [fuzz]     (default: build test)
+#   scripts/setup.sh [build] [test] [bench] [publish] [python] [sanitize] [fuzz] [dist]
+#                                                                        (default: build test)
 #
 # As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
 # with its purpose, and goes on: a test that needs one says so when it runs. The exit code is 0 unless nothing
@@ -61,6 +62,19 @@ aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu   sanitize  links programs for aar
 /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross sanitize  the C library for aarch64
 qemu-aarch64            qemu-user   sanitize  runs programs for aarch64
 c++                     g++         sanitize  links libFuzzer, which is C++
+python3                 python3     dist    runs Zig and maturin, and lists the parts
+python3:ensurepip       python3-venv dist   makes the environments of the tools and of the tests of wheels
+dpkg-deb                dpkg        dist    packs for Debian
+mmdebstrap              mmdebstrap  dist    makes the Debian in which the package is tried
+/usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring dist checks what mmdebstrap fetches
+qemu-aarch64            qemu-user   dist    runs programs for aarch64
+/usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross dist the C library for aarch64
+/usr/lib/*/libvulkan.so.1 libvulkan1 dist   the Vulkan loader
+/usr/share/vulkan/icd.d/lvp* mesa-vulkan-drivers dist llvmpipe, a Vulkan device on any machine
+fusermount3             fuse3       dist    mounts volumes for users
+setpriv                 util-linux  dist    mounts as an unprivileged user
+unshare                 util-linux  dist    gives the tests mounts of their own
+go                      golang-go   dist    builds actionlint, which checks workflow files
 ROWS
 }
 
@@ -81,8 +95,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench | publish | python | sanitize | fuzz) ;;
-        *) say "unknown purpose '$purpose' (build, test, bench, publish, python, sanitize or fuzz)"; exit 2 ;;
+        build | test | bench | publish | python | sanitize | fuzz | dist) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench, publish, python, sanitize, fuzz or dist)"; exit 2 ;;
     esac
 done
 
@@ -135,11 +149,21 @@ toolchains() {
             say "installing: rustup component $component for nightly"
             rustup -q component add "$component" --toolchain nightly || say "missing: $component: for Miri and sanitizers"
         done
-        if ! rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu$'; then
-            say "installing: rustup target aarch64-unknown-linux-gnu"
-            rustup -q target add aarch64-unknown-linux-gnu || say "missing: the standard library for aarch64"
-        fi
+        targets aarch64-unknown-linux-gnu
     fi
+}
+
+# targets TRIPLE...: adds the standard libraries for them.
+targets() {
+    if ! command -v rustup >/dev/null 2>&1; then
+        say "no rustup here: the standard libraries for $* are needed, by hand"
+        return
+    fi
+    for triple; do
+        rustup target list --installed | grep -q "^$triple\$" && continue
+        say "installing: rustup target $triple"
+        rustup -q target add "$triple" || say "missing: the standard library for $triple"
+    done
 }
 
 # It is compiled for minutes, so only who fuzzes gets it.
@@ -193,6 +217,12 @@ else
     esac
     case " $purposes " in *" sanitize "*) toolchains ;; esac
     case " $purposes " in *" fuzz "*) fuzzer ;; esac
+    case " $purposes " in
+        *" dist "*)
+            targets x86_64-unknown-linux-gnu x86_64-unknown-linux-musl \
+                aarch64-unknown-linux-gnu aarch64-unknown-linux-musl
+            ;;
+    esac
 fi
 
 if [ -z "$rows" ]; then

@@ -105,8 +105,8 @@ pub(crate) fn reserved(superblock: &Superblock) -> Reserved {
     }
 }
 
-/// Groups whose blocks are made and written at a time: 16 MiB of the group table, which is 512 MiB in a volume
-/// of 16 TiB.
+/// Groups whose blocks are made and written at a time: 16 MiB of the group table, which is 512 MiB in a
+/// volume of 16 TiB.
 pub(crate) const GROUPS_AT_ONCE: u64 = 4096;
 
 /// Makes the blocks of the group table for some groups.

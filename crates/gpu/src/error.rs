@@ -11,6 +11,9 @@ pub enum Error {
         "no Vulkan on this machine: {0} (Debian: apt install libvulkan1, and mesa-vulkan-drivers or the GPU's own driver)"
     )]
     NoLoader(String),
+    /// A static program has no linker in it that could load Vulkan.
+    #[error("this program is static and cannot load Vulkan: take the dynamic program (docs/install.md)")]
+    Static,
     /// The machine has a loader, but no device that can be used.
     #[error("no Vulkan device that can be used{}", .0.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
     NoDevice(Option<String>),

@@ -84,8 +84,8 @@ impl Store {
         })
     }
 
-    /// Reads metadata blocks in a row without verification and past the cache, from the journal or the device:
-    /// for hints. Blocks that are resident may have changed since.
+    /// Reads metadata blocks in a row without verification and past the cache, from the journal or the
+    /// device: for hints. Blocks that are resident may have changed since.
     ///
     /// # Errors
     /// [`Fault::Io`]; [`Fault::Damaged`] for positions outside the volume; `Unsupported` for a volume in

@@ -17,6 +17,9 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new() -> Result<Instance> {
+        if cfg!(target_feature = "crt-static") {
+            return Err(Error::Static);
+        }
         // SAFETY: sound as far as the system's own loader is.
         let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader(e.to_string()))?;
         let application =
