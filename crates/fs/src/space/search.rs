@@ -128,7 +128,7 @@ pub(super) fn with_chunks(core: &Core<'_>, cursor: &RoomCursor) -> Range<u64> {
 /// Groups whose blocks a walk reads at a time, past the cache: 1 MiB.
 const READ: u64 = 256;
 
-/// What a group says of its room: a hint.
+/// The room of a group as its block says: a hint.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     /// Free blocks.
@@ -241,7 +241,7 @@ pub(super) fn walk<T>(
             }
             walk = Walk { next: (walk.next + 1) % groups, left: walk.left - 1, ..walk };
         }
-        // What was freed since may lie in groups that the walk has passed.
+        // Blocks that were freed since may lie in groups that the walk has passed.
         let now = frees(edit);
         if walk.frees == now {
             edit.walks[kind].left = 0;

@@ -207,8 +207,8 @@ fn volumes_larger_than_address_space_are_used_up_to_the_limit_of_the_format() {
     }
 }
 
-/// Opens a volume of `bytes` bytes whose groups below `full` are full, and works on it. Returns how many blocks
-/// of the group table that read.
+/// Opens a volume of `bytes` bytes whose groups below `full` are full, and works on it. Returns how many
+/// blocks of the group table that read.
 fn blocks_read_by_work(small: &Sparse, bytes: u64, full: u64) -> u64 {
     let device = small.enlarged_and_full(bytes, full);
     let volume = open(&device, Access::Write).expect("open");
