@@ -96,7 +96,9 @@ pub fn volume_path(context: &Context<'_, impl FileSystem>, path: &OsStr) -> Vec<
 /// The text of an error that ends a transfer, with the option that changes a bound.
 fn text_of(error: &Error) -> String {
     match error {
-        Error::Volume { source: lanefs::Error::Expansion { .. }, .. } => format!("{error} (--max-expansion)"),
+        Error::Volume { source: lanefs::Error::Expansion { .. }, .. } | Error::Expansion { .. } => {
+            format!("{error} (--max-expansion)")
+        }
         error => error.to_string(),
     }
 }

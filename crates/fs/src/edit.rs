@@ -2,11 +2,11 @@
 
 use crate::attempt::Core;
 use crate::counts::Counts;
+use crate::cursors::Walks;
 use crate::error::Outcome;
 use crate::hints::{Hints, LeafHints};
 use crate::moves::MoveCause;
 use crate::prealloc::PreallocTxn;
-use crate::space::Walks;
 use crate::types::Time;
 use crate::writer::{Freed, Writer, deferred_blocks};
 use lanefs_format::{FileKind, inode as f};

@@ -29,7 +29,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | vocabulary | `types`, `options`, `error`, [`expansion`], `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
-//! | state of a mounted volume | `counts`, `hints`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
+//! | state of a mounted volume | `counts`, `hints`, `cursors`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes |
 //! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`; `write_plan`: the file data that a change writes at its end; `data`, `attr`; `transaction`: the end of a change |
@@ -67,6 +67,7 @@ mod columns;
 mod commit;
 mod copy;
 mod counts;
+mod cursors;
 mod data;
 mod dir;
 mod dir_table;

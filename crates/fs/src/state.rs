@@ -2,9 +2,9 @@
 
 use crate::claims::Claims;
 use crate::counts::VolumeCounts;
+use crate::cursors::RoomCursors;
 use crate::dir_table::DirectoryTable;
 use crate::holds::Holds;
-use crate::space::RoomCursors;
 use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, HashSeed};

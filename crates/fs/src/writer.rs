@@ -1,10 +1,10 @@
 //! The state of one writer. It lasts from one transaction to the next, and no other writer uses it.
 
 use crate::counts::Counts;
+use crate::cursors::Walks;
 use crate::extent::Extent;
 use crate::hints::{Hints, LeafHints};
 use crate::prealloc::Prealloc;
-use crate::space::Walks;
 use lanefs_format::{BLOCK, BlockKind};
 use lanefs_store::Log;
 

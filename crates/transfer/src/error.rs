@@ -30,7 +30,7 @@ pub enum Error {
     /// The files of a volume have more data than it can hold.
     #[error(
         "the files have more data than {factor} times the size of the volume, which is damaged or hostile; \
-         run `lanefs fsck` on it, or raise --max-expansion"
+         check it, or raise the bound (max_expansion)"
     )]
     Expansion {
         /// The bound, as a multiple of the volume's size.

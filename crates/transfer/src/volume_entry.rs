@@ -29,7 +29,9 @@ impl VolumeEntryError {
     /// Describes the reason, for a problem of the file.
     pub(crate) fn text(&self) -> String {
         match self {
-            VolumeEntryError::Taken => "exists already in the volume (--overwrite replaces it)".into(),
+            VolumeEntryError::Taken => {
+                "exists already in the volume (the option overwrite replaces it)".into()
+            }
             VolumeEntryError::TakenByDirectory => {
                 "a directory of that name is in the way in the volume".into()
             }

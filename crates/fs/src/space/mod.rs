@@ -25,5 +25,4 @@ pub(crate) use groups::{clear_bits, free_extent, group, of_chunk};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use recount::recount;
 pub(crate) use reserved::{Reserved, clear_of_sums, free_table, init_groups, lay_out, reserve};
-pub(crate) use search::{RoomCursors, Walks};
 pub(crate) use tables::{make_all_sums, make_sums, table_entry};

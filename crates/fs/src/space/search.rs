@@ -9,84 +9,18 @@
 
 use super::groups::peek;
 use crate::attempt::Core;
+use crate::cursors::{RoomCursor, Walk};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Field, group as f};
 use lanefs_store::{Fault, View};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Groups (32 GiB) that a search looks at from a cursor on.
 const NEAR: u64 = 256;
 
 /// Groups that a search for room in metadata chunks looks at before it takes a new chunk or block.
 const FEW: u64 = 4;
-
-/// A frontier that is not known yet.
-const UNKNOWN: u64 = u64::MAX;
-
-/// The group where a search for one kind of room goes on. The groups before it had none when a search passed
-/// them, or another writer had claimed theirs.
-#[derive(Default)]
-pub(crate) struct RoomCursor(AtomicU64);
-
-impl RoomCursor {
-    /// Room has appeared in a group.
-    pub(super) fn go_back_to(&self, number: u64) {
-        if number < self.0.load(Relaxed) {
-            self.0.fetch_min(number, Relaxed);
-        }
-    }
-
-    /// The group where the search goes on.
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    /// Room was found in a group.
-    pub(super) fn move_to(&self, number: u64) {
-        self.0.store(number, Relaxed);
-    }
-
-    /// Group `number`, where the search was, has no room.
-    pub(super) fn pass(&self, number: u64) {
-        let _ = self.0.compare_exchange(number, number + 1, Relaxed, Relaxed);
-    }
-}
-
-/// The cursors of a volume's searches.
-pub(crate) struct RoomCursors {
-    /// Room in inode blocks.
-    pub(super) inodes: RoomCursor,
-    /// Room in metadata chunks.
-    pub(super) blocks: RoomCursor,
-    /// Long extents of free blocks.
-    pub(super) extents: RoomCursor,
-    /// Transactions that made room.
-    frees: AtomicU64,
-    frontier: AtomicU64,
-}
-
-impl Default for RoomCursors {
-    fn default() -> Self {
-        let [inodes, blocks, extents] = Default::default();
-        RoomCursors { inodes, blocks, extents, frees: 0.into(), frontier: UNKNOWN.into() }
-    }
-}
-
-impl RoomCursors {
-    /// Counts a transaction that made room. (Attempts do not count: each would begin its own walk anew.)
-    pub(crate) fn count_free(&self) {
-        self.frees.fetch_add(1, Relaxed);
-    }
-
-    /// A search has found free blocks in a group.
-    pub(super) fn move_frontier_to(&self, number: u64) {
-        if number > self.frontier.load(Relaxed) && self.frontier.load(Relaxed) != UNKNOWN {
-            self.frontier.store(number, Relaxed);
-        }
-    }
-}
 
 /// Tells whether nobody has used a group: all of its blocks are free but those that wait for checksums.
 fn is_untouched(view: View<'_>) -> bool {
@@ -97,8 +31,7 @@ fn is_untouched(view: View<'_>) -> bool {
 /// none.
 fn frontier(core: &Core<'_>) -> Outcome<u64> {
     let cursors = &core.state.cursors;
-    let known = cursors.frontier.load(Relaxed);
-    if known != UNKNOWN {
+    if let Some(known) = cursors.frontier() {
         return Ok(known);
     }
     let (mut used, mut untouched) = (0, core.group_count());
@@ -106,7 +39,7 @@ fn frontier(core: &Core<'_>) -> Outcome<u64> {
         let middle = used.midpoint(untouched);
         *(if is_untouched(peek(core, middle)?) { &mut untouched } else { &mut used }) = middle;
     }
-    cursors.frontier.store(untouched, Relaxed);
+    cursors.set_frontier(untouched);
     Ok(untouched)
 }
 
@@ -184,16 +117,6 @@ impl Room {
     }
 }
 
-/// A walk over all groups. An attempt that misses a block and begins again goes on where the last one was.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Walk {
-    next: u64,
-    /// Groups that are left, 0 where no walk has begun.
-    left: u64,
-    /// Number of transactions that had made room when it began.
-    frees: u64,
-}
-
 /// The walks of a writer, by what they look for.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
@@ -211,9 +134,6 @@ pub(super) enum Kind {
     Inodes,
 }
 
-/// The walks of a writer. A rollback leaves them.
-pub(crate) type Walks = [Walk; 6];
-
 /// Walks over all groups, from `home` on, until `find` finds something in one that `may` have it.
 pub(super) fn walk<T>(
     edit: &mut Edit<'_>,
@@ -223,7 +143,7 @@ pub(super) fn walk<T>(
     mut find: impl FnMut(&mut Edit<'_>, u64) -> Outcome<Option<T>>,
 ) -> Outcome<Option<T>> {
     let (groups, kind) = (edit.core.group_count(), kind as usize);
-    let frees = |edit: &Edit<'_>| edit.core.state.cursors.frees.load(Relaxed);
+    let frees = |edit: &Edit<'_>| edit.core.state.cursors.frees();
     let mut walk = edit.walks[kind];
     if walk.left == 0 || walk.next >= groups {
         walk = Walk { next: home % groups, left: groups, frees: frees(edit) };

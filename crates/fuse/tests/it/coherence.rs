@@ -13,7 +13,6 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -349,11 +348,7 @@ fn sequence(seed: u64, steps: usize) {
 
 #[test]
 fn both_sides_see_each_others_changes() {
-    // The umask is the process's, and other tests have theirs.
-    if std::env::var_os("LANEFS_TEST_ALONE").is_none() {
-        let mut child = Command::new(std::env::current_exe().expect("this program"));
-        child.args(["--exact", "coherence::both_sides_see_each_others_changes", "--nocapture"]);
-        assert!(child.env("LANEFS_TEST_ALONE", "1").status().expect("run").success());
+    if !crate::is_alone("coherence::both_sides_see_each_others_changes") {
         return;
     }
     rustix::process::umask(Mode::empty());

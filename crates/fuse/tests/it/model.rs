@@ -17,6 +17,9 @@ fn profiles() -> impl Iterator<Item = Profile> {
 
 #[test]
 fn a_mounted_volume_does_what_the_model_says() {
+    if !crate::is_alone("model::a_mounted_volume_does_what_the_model_says") {
+        return;
+    }
     let options = CreateOptions { size: 4 << 30, ..CreateOptions::default() };
     let volume = Volume::create_memory(&options).unwrap();
     let dir = tempfile::tempdir().unwrap();

@@ -103,7 +103,7 @@ impl ArchiveFile {
         }
         match place.kind() {
             Some(FileType::RegularFile) if !overwrite => {
-                Err(Error::Usage(format!("'{name}' exists already (--overwrite replaces it)")))
+                Err(Error::Usage(format!("'{name}' exists already (the option overwrite replaces it)")))
             }
             Some(FileType::RegularFile) | None => {
                 place.create(0o666).map(|file| ArchiveFile::New { file, overwrite }).map_err(cannot)

@@ -38,7 +38,7 @@ impl HostEntryError {
     /// Describes the reason, for a problem of the file.
     pub(crate) fn text(&self) -> String {
         match self {
-            HostEntryError::Taken => "exists already on the host (--overwrite replaces it)".into(),
+            HostEntryError::Taken => "exists already on the host (the option overwrite replaces it)".into(),
             HostEntryError::Kept => KEPT.into(),
             HostEntryError::TakenByDirectory => "a directory of that name is in the way on the host".into(),
             HostEntryError::NoDirectory => {
