@@ -126,7 +126,7 @@ fn the_tar_program_reads_our_archives() {
 
         let refused =
             export_archive(&volume, b"/t", target(), &ExportOptions::default(), control()).unwrap_err();
-        assert!(refused.to_string().contains("--overwrite"), "{refused}");
+        assert!(refused.to_string().contains("overwrite replaces it"), "{refused}");
         let overwrite = ExportOptions { overwrite: true, ..ExportOptions::default() };
         assert_clean(&export_archive(&volume, b"/t", target(), &overwrite, control()).unwrap());
     }

@@ -119,7 +119,7 @@ fn a_second_import_merges_and_reports_what_is_in_the_way() {
     let in_the_way = (c.files + c.symlinks + c.hard_links + c.specials) as usize;
     assert_eq!(again.problems.len(), in_the_way);
     assert_eq!((again.exit_code(), again.counts.files), (EXIT_PARTLY, 1));
-    assert!(again.problems[0].what.contains("--overwrite"), "{:?}", again.problems[0]);
+    assert!(again.problems[0].what.contains("overwrite replaces it"), "{:?}", again.problems[0]);
     assert_eq!(volume.read_file("/t/d/new").unwrap(), b"new");
 
     let overwrite = ImportOptions { overwrite: true, ..ImportOptions::default() };
