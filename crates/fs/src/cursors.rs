@@ -1,5 +1,5 @@
-//! Where searches for room go on: hints, shared by all writers, and the walks of each writer. The searches are
-//! in `space`.
+//! Where searches for room go on: hints, shared by all writers, and the walks of each writer. The searches
+//! are in `space`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
