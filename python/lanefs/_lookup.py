@@ -70,7 +70,7 @@ class Stat:
     st_gen: int
     kind: Kind
 
-    #: A volume is no device of the host.
+    #: A volume is not a device of the host.
     st_dev: ClassVar[int] = 0
     st_blksize: ClassVar[int] = 4096
 

@@ -35,7 +35,7 @@ class Report(NamedTuple):
 def count_tree(top: str | os.PathLike[str]) -> Counts:
     """The amounts that an import of a directory or file of the host has to transfer, for a progress bar.
 
-    What cannot be looked at is left out.
+    Names that cannot be looked at are left out.
     """
     return counts_of(_attributes(os.fspath(top)))
 

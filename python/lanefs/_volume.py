@@ -55,7 +55,7 @@ class Volume(PathCalls):
     A relative path begins in the root directory. Errors are `OSError`s with `errno` and `filename`; a closed
     volume is a `ValueError`.
 
-    A volume that is open for reading may cross a `fork` and may be pickled: the other process opens it anew.
+    A volume that is open for reading may cross a `fork` and may be pickled: the other process opens it again.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class FolderDataset(Dataset[tuple[Any, Any]]):
     """A tree with a directory for each class, as torchvision's `ImageFolder`.
 
     A `DataLoader` gets each batch by one call (`__getitems__`). With workers the volume is open for reading:
-    each worker opens it anew.
+    each worker opens it again.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class EpochDataset(IterableDataset[Any]):
     """Each file once an epoch, in an order that seed and epoch determine, read ahead.
 
     Every worker of a `DataLoader` and every rank of a distributed program reads a part of its own. The volume
-    is open for reading: each worker opens it anew. Each pass is the next epoch, with workers too, also after a
+    is open for reading: each worker opens it again. Each pass is the next epoch, with workers too, also after a
     pass that was broken off.
 
     `state_dict` has the position of the part that this process reads, so that a run can continue: use it

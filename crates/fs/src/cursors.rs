@@ -57,7 +57,7 @@ impl Default for RoomCursors {
 }
 
 impl RoomCursors {
-    /// Counts a transaction that made room. (Attempts do not count: each would begin its own walk anew.)
+    /// Counts a transaction that made room. (Attempts do not count: each retry would begin a new walk.)
     pub(crate) fn count_free(&self) {
         self.frees.fetch_add(1, Relaxed);
     }

@@ -128,8 +128,8 @@ impl<'a> TransferJob<'a> {
         self.notes.lock().push(text);
     }
 
-    /// Stops the transfer. The first reason is kept. A wait that the caller's interruption ended is no other
-    /// reason.
+    /// Stops the transfer. The first reason is kept. A wait that the caller's interruption ended is not
+    /// another reason.
     pub(crate) fn stop(&self, error: Error) {
         if error.errno() == Errno::INTR.raw_os_error() && (self.control.interrupt)() {
             self.interrupted.store(true, Relaxed);
