@@ -5,6 +5,9 @@
 //! from the environment and from the files of each service's own tools ([`StoreOptions`]); nothing of them is
 //! in a URL, a message, or a file that this crate writes.
 //!
+//! Without the feature `network`, which is on by default, there are stores in directories only, and none of
+//! the libraries for services and encryption is built.
+//!
 //! ```
 //! use lanefs_publish::Location;
 //! use lanefs_stores::{StoreOptions, open};
@@ -25,27 +28,20 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `connection` | connections to servers, and the redirects that are followed |
-//! | `failure` | errors of the library as errors of a store, without anything secret |
-//! | `patience` | waits as long as a server asks for, and bounds its answers |
-//! | `profile` | the files of the tools of S3 |
-//! | `services` | a client for each service, from the environment |
-//! | `remote` | a client as a store: a private runtime, bounded answers |
+//! | `options` | the options of a store |
+//! | `network` | stores of the network: services and web servers; with the feature of this name |
 //! | `open` | the store of a URL |
 //! | `volume` | the publication and the volume of a URL |
 #![forbid(unsafe_code)]
 
-mod connection;
-mod failure;
+#[cfg(feature = "network")]
+mod network;
 mod open;
-mod patience;
-mod profile;
-mod remote;
-mod services;
+mod options;
 mod volume;
 
-pub use connection::Redirects;
-pub use open::{StoreOptions, open};
-pub use remote::Remote;
-pub use services::Retries;
+#[cfg(feature = "network")]
+pub use network::Remote;
+pub use open::open;
+pub use options::{Redirects, Retries, StoreOptions};
 pub use volume::{UrlOptions, open_location, open_publication, open_volume};

@@ -1,6 +1,7 @@
 //! The volume of a publication, by its URL.
 
-use crate::open::{StoreOptions, open};
+use crate::open::open;
+use crate::options::StoreOptions;
 use lanefs::{Access, OpenOptions, Volume};
 use lanefs_publish::{Cache, DEFAULT_CACHE, Error, Location, Publication, ReadOptions, Store, default_cache};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Connections to servers. A redirect is followed to the same server only: another one would learn which
 //! objects are asked for, and a store could have its reader ask any server that the reader reaches.
 
+use crate::options::Redirects;
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::redirect::{Attempt, Policy};
@@ -10,16 +11,6 @@ use std::time::Duration;
 
 /// Redirects in a row at most.
 const MOST: usize = 10;
-
-/// The servers to which redirects are followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Redirects {
-    /// The same server: the same host and port, or the same host with encryption where there was none.
-    #[default]
-    SameServer,
-    /// Any server. No credentials are sent to it.
-    Anywhere,
-}
 
 /// A redirect that is not followed.
 #[derive(Debug)]

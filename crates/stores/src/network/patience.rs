@@ -4,8 +4,9 @@
 //! into memory, as large as the server says or sends. So all bodies are read here, to a bound. Only those of
 //! ranged reads go on as streams, whose reader has a bound of its own.
 
-use crate::connection::{Connector, Redirects};
-use crate::failure::{Endless, Oversized};
+use super::connection::Connector;
+use super::failure::{Endless, Oversized};
+use crate::options::Redirects;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use object_store::ClientOptions;

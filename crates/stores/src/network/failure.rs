@@ -4,7 +4,7 @@
 //! is passed on, except for: the status of an answer, the code in its body, the reason of the network or of
 //! TLS, and the first words of the library's own texts.
 
-use crate::connection::Redirected;
+use super::connection::Redirected;
 use lanefs_publish::StoreError;
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};

@@ -1,9 +1,9 @@
 //! A client for each service, from the variables of the environment.
 
-use crate::connection::Redirects;
-use crate::failure;
-use crate::patience::Patient;
-use crate::profile;
+use super::failure;
+use super::patience::Patient;
+use super::profile;
+use crate::options::{Redirects, Retries};
 use lanefs_publish::{Location, Service, StoreError, StoreUrl};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -11,7 +11,6 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Seconds for a request that reads, of which the largest has 4 MiB.
 const READ_SECONDS: u64 = 60;
@@ -19,23 +18,6 @@ const READ_SECONDS: u64 = 60;
 const WRITE_SECONDS: u64 = 600;
 /// Seconds for a connection.
 const CONNECT_SECONDS: u64 = 10;
-
-/// Rules for requests that fail: a server that does not answer, or answers 408, 429 or 5xx.
-#[derive(Clone, Copy, Debug)]
-pub struct Retries {
-    /// Most attempts after the first one.
-    pub most: usize,
-    /// First pause. Each further one is about twice as long.
-    pub pause: Duration,
-    /// Time from the first attempt after which there is no further one.
-    pub within: Duration,
-}
-
-impl Default for Retries {
-    fn default() -> Self {
-        Retries { most: 8, pause: Duration::from_millis(200), within: Duration::from_secs(60) }
-    }
-}
 
 /// Settings of a client.
 pub(crate) struct Settings<'s> {

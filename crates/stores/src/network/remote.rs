@@ -4,8 +4,8 @@
 //! workers do the requests. The threads wait for their answers by channels, so a caller may even be a task of
 //! another runtime, which it blocks.
 
-use crate::failure;
-use crate::patience::listing;
+use super::failure;
+use super::patience::listing;
 use futures_util::{Stream, StreamExt};
 use lanefs_publish::{Listed, Stamp, Store, StoreError};
 use object_store::path::Path;
