@@ -100,12 +100,19 @@ impl Directory {
     /// Opens a folder to write to it, and makes it where it is missing. On the way to the directory no link
     /// of another user is followed in one that all may write.
     fn make_folder(&self, folder: &str) -> Outcome<OwnedFd> {
-        let base = make_dirs(&self.path)?;
-        match rustix::fs::mkdirat(&base, folder, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        Ok(rustix::fs::openat(&base, folder, FOLDER | OFlags::NOFOLLOW, Mode::empty())?)
+        let base = make_dirs(&self.path).map_err(|errno| unmade(&self.path, errno.into()))?;
+        let made = || match rustix::fs::mkdirat(&base, folder, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {
+                rustix::fs::openat(&base, folder, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+            }
+            Err(errno) => Err(errno),
+        };
+        made().map_err(|errno| unmade(&self.path.join(folder), errno.into()))
+    }
+
+    /// Writes an object, whose folder is open.
+    fn write_object(&self, folder: &OwnedFd, object: &str, bytes: &[u8]) -> Outcome<()> {
+        write(folder, split(object)?.1, bytes).map_err(|error| unmade(&self.path.join(object), error))
     }
 
     fn open(&self, object: &str) -> Outcome<File> {
@@ -155,6 +162,18 @@ fn lock(folder: &OwnedFd) -> Outcome<OwnedFd> {
 /// Splits the name of an object, which this crate has made: it leads nowhere else.
 fn split(object: &str) -> Outcome<(&str, &str)> {
     object.split_once('/').ok_or_else(|| StoreError::Failed("is no name of an object".into()))
+}
+
+/// Names the file or directory that could not be made. Something that is missing is no object then.
+fn unmade(path: &Path, error: StoreError) -> StoreError {
+    let text = |why: &str| format!("cannot make {}: {why}", escape_path(path));
+    match error {
+        StoreError::Missing => StoreError::Failed(text("nothing can be made there")),
+        StoreError::Denied(why) => StoreError::Denied(text(&why)),
+        StoreError::Full(why) => StoreError::Full(text(&why)),
+        StoreError::Failed(why) => StoreError::Failed(text(&why)),
+        error => error,
+    }
 }
 
 /// Writes a file under a temporary name, and renames it.
@@ -208,8 +227,7 @@ impl Store for Directory {
     }
 
     fn write(&self, object: &str, bytes: Vec<u8>) -> Outcome<()> {
-        let (folder, name) = split(object)?;
-        write(&self.make_folder(folder)?, name, &bytes)
+        self.write_object(&self.make_folder(split(object)?.0)?, object, &bytes)
     }
 
     fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
@@ -224,7 +242,7 @@ impl Store for Directory {
         if present.as_ref() != expected {
             return Err(StoreError::Changed);
         }
-        write(&folder, name, &bytes)
+        self.write_object(&folder, object, &bytes)
     }
 
     fn delete(&self, object: &str) -> Outcome<()> {
@@ -291,6 +309,25 @@ mod tests {
             let refused = at(name).check(writes);
             assert!(matches!(refused, Err(StoreError::NoStore(_) | StoreError::Failed(_))), "{name}");
         }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_made_is_named_with_the_reason() {
+        // No process makes files in `/proc`, whoever it is.
+        let store = Directory::new("/proc/x");
+        for refused in
+            [store.write("packs/one", b"bytes".to_vec()), store.replace("tags/one", None, b"bytes".to_vec())]
+        {
+            let text = refused.expect_err("nothing was written").to_string();
+            assert!(text.starts_with("cannot make /proc/x: "), "{text}");
+        }
+        // A folder that goes away under the writer.
+        let home = tempfile::tempdir().expect("a directory");
+        let store = Directory::new(home.path());
+        let folder = store.make_folder("packs").expect("a folder");
+        std::fs::remove_dir(home.path().join("packs")).expect("an empty folder");
+        let text = store.write_object(&folder, "packs/one", b"bytes").expect_err("no folder").to_string();
+        assert!(text.contains("packs/one: nothing can be made there"), "{text}");
     }
 
     fn mode_of_lock(home: &Path) -> u32 {
