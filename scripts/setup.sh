@@ -40,7 +40,9 @@ sqlite3                 sqlite3     test   runs on the heap
 unshare                 util-linux  test   gives the documents that run mounts of their own
 bash                    bash        test   runs the documents
 jq                      jq          test   reads JSON in examples of the help
-xz                      xz-utils    test   unpacks an archive in an example of the help
+xz                      xz-utils    test   archives in examples, and to import
+bzip2                   bzip2       test   archives to import
+lz4                     lz4         test   archives to import
 rg                      ripgrep     test   the oracle of `lanefs grep`
 fzf                     fzf         test   the oracle of `lanefs pick`
 script                  bsdutils    test   the terminal on which `lanefs pick` is tested

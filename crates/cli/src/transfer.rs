@@ -20,6 +20,15 @@ pub const NAMED_PROBLEMS: usize = 20;
 /// Largest number of threads.
 const MAX_THREADS: i64 = 1024;
 
+/// Kind of a transfer's destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Each file is there as soon as it is complete.
+    Files,
+    /// An archive, which is of use as a whole only.
+    Archive,
+}
+
 /// Arguments that import and export share.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TransferArgs {
@@ -48,7 +57,13 @@ impl TransferArgs {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn report(&self, verb: &str, report: &Report, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+    pub fn report(
+        &self,
+        verb: &str,
+        target: Target,
+        report: &Report,
+        context: &mut Context<'_, impl FileSystem>,
+    ) -> Outcome {
         let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
         for problem in report.problems.iter().take(limit) {
             say(&problem.to_string());
@@ -59,7 +74,7 @@ impl TransferArgs {
         for note in &report.notes {
             say(&format!("note: {note}"));
         }
-        report_end(verb, report);
+        report_end(verb, target, report);
         if self.json {
             writeln!(context.out, "{}", json::text(&as_json(report)))?;
         } else {
@@ -71,16 +86,27 @@ impl TransferArgs {
 }
 
 /// Reports why a transfer ended early.
-fn report_end(verb: &str, report: &Report) {
+fn report_end(verb: &str, target: Target, report: &Report) {
+    let left = match target {
+        Target::Archive => "the archive is not complete".to_string(),
+        Target::Files if report.lost.entries() > 0 => {
+            let (kept, lost) = (report.counts.entries(), report.lost.entries());
+            format!(
+                "the volume has the {kept} names of the last commit; {lost} names that came later are lost or \
+                 incomplete (mend the cause, and import again with --overwrite)"
+            )
+        }
+        Target::Files => format!("all files {verb} so far are complete"),
+    };
     if let Some(error) = &report.stopped {
-        say(&format!("{}; stopped, all files {verb} so far are complete", text_of(error)));
+        say(&format!("{}; stopped, {left}", text_of(error)));
         if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
             say(
                 "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay",
             );
         }
     } else if report.interrupted {
-        say(&format!("interrupted; all files {verb} so far are complete"));
+        say(&format!("interrupted; {left}"));
     }
 }
 
@@ -161,6 +187,7 @@ fn as_json(report: &Report) -> serde_json::Value {
         "xattrs": c.xattrs,
         "bytes": c.bytes,
         "elapsed_s": report.elapsed.as_secs_f64(),
+        "lost": report.lost.entries(),
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
         "notes": report.notes,
         "interrupted": report.interrupted,

@@ -156,7 +156,7 @@ impl<'a> TransferJob<'a> {
         self.control.progress.update(&now);
     }
 
-    fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let c = &self.counters;
         Counts {
             files: c.files.load(Relaxed),
@@ -194,6 +194,7 @@ impl<'a> TransferJob<'a> {
         }
         Report {
             counts: self.counts(),
+            lost: Counts::default(),
             notes,
             damaged: self.damaged.into_inner(),
             interrupted: self.interrupted.into_inner(),

@@ -3,8 +3,9 @@
 //!
 //! A transfer does not stop at a file that it cannot copy: it records the name and the reason in its
 //! [`Report`], and goes on. It stops early only where all further files would fail as well (full volume,
-//! failing device) or where the caller interrupts it. The files transferred until then are complete. The
-//! crate knows nothing of command lines and terminals.
+//! failing device) or where the caller interrupts it. The files transferred until then are complete, and
+//! those of an import durable: after a failure of the device it counts what its last commit has. The crate
+//! knows nothing of command lines and terminals.
 //!
 //! ```
 //! use lanefs::{CreateOptions, Volume};
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod commits;
 mod compare;
 mod error;
 mod expansion;
@@ -68,6 +70,7 @@ pub mod by_descriptor {
 }
 
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};
+pub use commits::CommitInterval;
 pub use compare::{CompareOptions, Comparison, compare_trees};
 pub use error::{Error, Result};
 pub use expansion::DEFAULT_MAX_EXPANSION;

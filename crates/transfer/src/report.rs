@@ -39,6 +39,19 @@ impl Counts {
     pub fn entries(&self) -> u64 {
         self.files + self.directories + self.symlinks + self.hard_links + self.specials
     }
+
+    /// Returns what was added since `before`.
+    pub(crate) fn since(&self, before: &Counts) -> Counts {
+        Counts {
+            files: self.files.saturating_sub(before.files),
+            directories: self.directories.saturating_sub(before.directories),
+            symlinks: self.symlinks.saturating_sub(before.symlinks),
+            hard_links: self.hard_links.saturating_sub(before.hard_links),
+            specials: self.specials.saturating_sub(before.specials),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            xattrs: self.xattrs.saturating_sub(before.xattrs),
+        }
+    }
 }
 
 /// A file that could not be transferred, or not unchanged.
@@ -59,8 +72,11 @@ impl std::fmt::Display for Problem {
 /// The outcome of a transfer.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Amounts transferred.
+    /// Amounts transferred; of an import, those that are durable.
     pub counts: Counts,
+    /// Amounts that an import could not make durable, because the volume's device failed or its host has no
+    /// room: these names may be missing from the volume, or incomplete.
+    pub lost: Counts,
     /// Files not transferred, or not unchanged, in the order in which the transfer reached them.
     pub problems: Vec<Problem>,
     /// True where some of the problems are damage of the volume.
@@ -70,7 +86,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// True where the caller interrupted the transfer, which stopped cleanly before its end.
     pub interrupted: bool,
-    /// Error that stopped the transfer before its end. Files transferred until then are complete.
+    /// Error that stopped the transfer before its end. The files that are counted are complete.
     pub stopped: Option<Error>,
     /// Time from start to end, including the final sync.
     pub elapsed: Duration,

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::expansion;
 use crate::failure::{Failure, Outcome};
 use crate::progress::TransferProgress;
-use crate::transfer::{self, TransferArgs};
+use crate::transfer::{self, Target, TransferArgs};
 use crate::{bytes, console, interrupt};
 use clap::Args;
 use lanefs::FileSystem;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// The entries of the directory SRC go into the directory DEST of the host, which is created with its parents
 /// if it is missing. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends
 /// in .tar, .tar.gz, .tgz, .tar.zst or .tzst (and is no directory) is written as an archive, compressed as
-/// its name says.
+/// its name says; DEST - is an archive on standard output. Other programs compress that in other ways.
 ///
 /// Everything that `import` keeps is kept. Owners and devices need root; without it set-id bits of other
 /// users' files are dropped. The export never writes through symbolic links of the host, and removes a file
@@ -32,12 +32,12 @@ use std::path::{Path, PathBuf};
   lanefs export v.lane /share ./share
   lanefs export v.lane /share share.tar.gz
   lanefs export v.lane /share share.tar.zst
-  lanefs export v.lane /share --tar - | xz > share.tar.xz")]
+  lanefs export v.lane /share - | xz > share.tar.xz")]
 pub struct Export {
     /// Directory or file in the volume
     #[arg(value_name = "SRC")]
     source: OsString,
-    /// Path on the host
+    /// Path on the host; - is an archive on standard output
     #[arg(value_name = "DEST", required_unless_present = "tar", conflicts_with = "tar")]
     dest: Option<PathBuf>,
     /// Write a tar archive (POSIX pax) to FILE, or to standard output for -
@@ -81,7 +81,8 @@ impl HostCommand for Export {
 impl Export {
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let report = self.export(context)?;
-        self.transfer.report("exported", &report, context)
+        let target = if self.archive_path().is_some() { Target::Archive } else { Target::Files };
+        self.transfer.report("exported", target, &report, context)
     }
 
     fn export(&self, context: &Context<'_, impl FileSystem>) -> Result<Report, Failure> {
@@ -110,14 +111,17 @@ impl Export {
 
     /// The archive to write; `None` for a tree.
     fn archive(&self) -> Result<Option<ArchiveTarget<'_>>, Failure> {
-        match (&self.tar, &self.dest) {
-            (Some(file), _) if file == Path::new("-") => self.archive_to_output().map(Some),
-            (Some(file), _) => Ok(Some(ArchiveTarget::File(file))),
-            (None, Some(dest)) if is_archive_name(bytes::of_path(dest)) && !dest.is_dir() => {
-                Ok(Some(ArchiveTarget::File(dest)))
-            }
-            (None, _) => Ok(None),
+        match self.archive_path() {
+            Some(path) if path == Path::new("-") => self.archive_to_output().map(Some),
+            path => Ok(path.map(ArchiveTarget::File)),
         }
+    }
+
+    /// Path of the archive, `-` for standard output; `None` for a tree.
+    fn archive_path(&self) -> Option<&Path> {
+        let is_archive =
+            |dest: &&Path| *dest == Path::new("-") || is_archive_name(bytes::of_path(dest)) && !dest.is_dir();
+        self.tar.as_deref().or_else(|| self.dest.as_deref().filter(is_archive))
     }
 
     fn archive_to_output(&self) -> Result<ArchiveTarget<'_>, Failure> {
@@ -126,8 +130,8 @@ impl Export {
             return Err(Failure::usage("--json", what, "leave one out"));
         }
         if console::output_is_terminal() {
-            let advice = "redirect standard output, or name a file";
-            return Err(Failure::usage("--tar -", "an archive cannot go to a terminal", advice));
+            let advice = "redirect it, or name a file (./- for a directory of this name)";
+            return Err(Failure::usage("standard output", "an archive cannot go to a terminal", advice));
         }
         Ok(ArchiveTarget::StandardOutput(console::output()))
     }

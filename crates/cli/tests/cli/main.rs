@@ -1,6 +1,7 @@
 //! The built program, run as a user runs it: every command, on good and bad input.
 
 mod access_lists;
+mod archives;
 mod bounds;
 mod checksums;
 mod common;

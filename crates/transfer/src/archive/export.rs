@@ -1,6 +1,7 @@
 //! Export of a tree as an archive.
 
-use super::stream::{CompressedOutput, Compression};
+use super::compression::Written;
+use super::stream::CompressedOutput;
 use super::writer::{self, NewMember};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, RangesFailure};
@@ -58,7 +59,7 @@ pub fn export_archive(
             .map_err(|e| Error::volume(format!("cannot export '{}'", shown(source)), e))?;
     match target {
         ArchiveTarget::StandardOutput(output) => {
-            let output = CompressedOutput::new(Compression::None, output)
+            let output = CompressedOutput::new(Written::Plain, output)
                 .map_err(|e| Error::host("cannot write standard output", errno(&e)))?;
             let (report, _) =
                 write_tree(volume, expansion, source, &attr, output, "standard output", control);
@@ -66,7 +67,7 @@ pub fn export_archive(
         }
         ArchiveTarget::File(path) => {
             let what = shown(path.as_os_str().as_bytes());
-            let compression = Compression::of_name(path.as_os_str().as_bytes())
+            let compression = Written::of_name(path.as_os_str().as_bytes())
                 .map_err(|advice| Error::Usage(format!("'{what}': {advice}")))?;
             let archive = ArchiveFile::open(path, options)?;
             let file = archive.file().try_clone().map_err(|e| Error::host(what.clone(), errno(&e)))?;

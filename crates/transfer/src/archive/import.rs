@@ -1,8 +1,11 @@
 //! Import of an archive.
 
 use super::acl_text;
-use super::reader::{ArchiveMember, MemberKind, Reader};
+use super::destination::Destination;
+use super::failure::MemberFailure;
+use super::reader::{ArchiveMember, MemberKind, Part, Reader};
 use super::stream::ReadAhead;
+use crate::commits::Commits;
 use crate::error::{Error, Result};
 use crate::host::CHUNK_BYTES;
 use crate::import::{IdNames, ImportOptions};
@@ -13,10 +16,10 @@ use crate::report::Report;
 use crate::volume::{TargetDir, destination};
 use crate::volume_entry::{VolumeEntryError, create_entry, link_entry, make_directory};
 use crate::xattrs::{DEFAULT_LIST, is_kept};
-use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll, SetAttr, XattrMode};
+use lanefs::{FileKind, FileSystem, Ino, SetAttr, XattrMode};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -32,9 +35,10 @@ pub enum ArchiveSource<'a> {
 }
 
 /// Extracts an archive's members into the directory `dest` of the volume, which is made with its parents.
-/// Leading slashes and `./` of members' names are dropped; members that would leave `dest` are problems. Of
-/// two members with the same name the second one counts. `threads` and `skip` of `options` have no effect. On
-/// return everything is durable.
+/// Leading slashes and `./` of members' names are dropped; members that would leave `dest` are problems. A
+/// member below a symbolic link goes where the link leads with `dest` as the root directory. Of two members
+/// with the same name the second one counts. `threads` and `skip` of `options` have no effect. On return
+/// everything that the report counts is durable.
 ///
 /// # Errors
 ///
@@ -47,55 +51,73 @@ pub fn import_archive(
     options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
-    let (what, input): (String, Box<dyn Read + Send>) = match source {
-        ArchiveSource::StandardInput(input) => ("standard input".into(), input),
-        ArchiveSource::File(path) => {
-            let what = shown(path.as_os_str().as_bytes());
-            let cannot = |errno| Error::host(format!("cannot open '{what}'"), errno);
-            let file = match open_input(path, control.interrupt) {
-                Err(Errno::INTR) if (control.interrupt)() => {
-                    return Ok(interrupted(control));
-                }
-                file => file.map_err(cannot)?,
-            };
-            let kind = FileType::from_raw_mode(fstat(&file).map_err(cannot)?.st_mode);
-            if kind == FileType::Directory {
-                return Err(Error::Usage(format!("'{what}' is a directory, no tar archive")));
-            }
-            (what.clone(), Box::new(std::fs::File::from(file)))
-        }
+    let Some(OpenedSource { what, input, is_pipe }) = OpenedSource::open(source, control)? else {
+        return Ok(interrupted(control));
     };
     let Some(input) = ReadAhead::start(&what, input, control.interrupt)? else {
         return Ok(interrupted(control));
     };
+    let reads_on = is_pipe || input.is_compressed();
     let top = destination(volume, dest)?;
     let mut import = ArchiveImport {
         job: TransferJob::new(control),
         volume,
+        commits: Commits::new(volume, options.commit),
         overwrite: options.overwrite,
         names: options.names,
-        top,
-        directories: HashMap::new(),
+        destination: Destination::new(volume, top),
         made: HashSet::new(),
         attributes: Vec::new(),
+        has_noted_parents: false,
         buffer: vec![0; CHUNK_BYTES],
         last_report: Instant::now(),
     };
-    let read = {
-        let mut reader = Reader::new(what, input);
-        import.members(&mut reader)
-    };
+    let mut reader = Reader::new(what.clone(), input, options.ignore_damage);
+    let mut read = import.members(&mut reader);
+    if read.is_ok() && reads_on && !import.job.should_stop() {
+        let rest = reader.into_input().finish();
+        read = rest.map_err(|error| Error::Archive { what, why: error.to_string() });
+    }
     if let Err(error) = read
         && !import.job.should_stop()
     {
         import.job.stop(error);
     }
     import.directory_attributes();
-    import.job.report_progress(true);
-    if let Err(error) = volume.sync() {
-        import.job.stop(Error::volume("cannot make the import durable", error));
+    Ok(import.commits.finish(import.job, "the volume"))
+}
+
+/// An archive that is open for reading.
+struct OpenedSource {
+    /// Name in messages.
+    what: String,
+    input: Box<dyn Read + Send>,
+    /// Another program may write the archive, and waits until all is read.
+    is_pipe: bool,
+}
+
+impl OpenedSource {
+    /// Opens the archive; `None` where the transfer stops first.
+    fn open(source: ArchiveSource<'_>, control: Control<'_>) -> Result<Option<Self>> {
+        let path = match source {
+            ArchiveSource::StandardInput(input) => {
+                return Ok(Some(OpenedSource { what: "standard input".into(), input, is_pipe: true }));
+            }
+            ArchiveSource::File(path) => path,
+        };
+        let what = shown(path.as_os_str().as_bytes());
+        let cannot = |errno| Error::host(format!("cannot open '{what}'"), errno);
+        let file = match open_input(path, control.interrupt) {
+            Err(Errno::INTR) if (control.interrupt)() => return Ok(None),
+            file => file.map_err(cannot)?,
+        };
+        let kind = FileType::from_raw_mode(fstat(&file).map_err(cannot)?.st_mode);
+        if kind == FileType::Directory {
+            return Err(Error::Usage(format!("'{what}' is a directory, no tar archive")));
+        }
+        let input = Box::new(std::fs::File::from(file));
+        Ok(Some(OpenedSource { what, input, is_pipe: kind == FileType::Fifo }))
     }
-    Ok(import.job.report("the volume"))
 }
 
 /// The report of an import that was interrupted before it knew its archive.
@@ -111,44 +133,28 @@ fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
     parts.map(|part| is_entry_name(part).then_some(part)).collect()
 }
 
+/// Returns what follows the last `..` of a path.
+fn after_parents(path: &[u8]) -> &[u8] {
+    let mut parts = path.rsplit(|byte| *byte == b'/');
+    let below: usize = parts.by_ref().take_while(|part| *part != b"..").map(|part| part.len() + 1).sum();
+    &path[path.len().saturating_sub(below.saturating_sub(1))..]
+}
+
 struct ArchiveImport<'a> {
     job: TransferJob<'a>,
     volume: &'a dyn FileSystem,
+    commits: Commits<'a>,
     overwrite: bool,
     names: Option<&'a dyn IdNames>,
-    top: TargetDir,
-    /// Directories below the top, by path without leading slash.
-    directories: HashMap<Vec<u8>, TargetDir>,
+    destination: Destination<'a>,
     /// Inodes that this import made: a later member of the same name replaces them.
     made: HashSet<Ino>,
     /// Attributes of directories, which are set at the end.
     attributes: Vec<DirectoryAttributes>,
+    /// The user knows that targets of hard links lost their `..`.
+    has_noted_parents: bool,
     buffer: Vec<u8>,
     last_report: Instant,
-}
-
-/// Reason why a member was not imported, or not completely.
-enum MemberFailure {
-    /// The name could not be made, or the volume refused an operation.
-    Entry(VolumeEntryError),
-    /// A description.
-    Text(String),
-    /// The archive cannot be read any further.
-    Archive(Error),
-    /// The transfer stops.
-    Stopped,
-}
-
-impl From<VolumeEntryError> for MemberFailure {
-    fn from(error: VolumeEntryError) -> Self {
-        MemberFailure::Entry(error)
-    }
-}
-
-impl From<lanefs::Error> for MemberFailure {
-    fn from(error: lanefs::Error) -> Self {
-        MemberFailure::Entry(VolumeEntryError::Volume(error))
-    }
 }
 
 impl ArchiveImport<'_> {
@@ -158,8 +164,16 @@ impl ArchiveImport<'_> {
                 self.job.report_progress(false);
                 self.last_report = Instant::now();
             }
-            let Some(mut member) = reader.next()? else { break };
+            let mut member = match reader.next()? {
+                Part::Member(member) => member,
+                Part::Damage(error, bytes) => {
+                    self.damage(&error, bytes);
+                    continue;
+                }
+                Part::End => break,
+            };
             self.take_lists(&mut member);
+            self.commits.commit_if_due(&self.job);
             match self.member(reader, &member) {
                 Ok(()) | Err(MemberFailure::Stopped) => (),
                 Err(MemberFailure::Archive(error)) => return Err(error),
@@ -171,6 +185,15 @@ impl ArchiveImport<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Names damage of the archive.
+    fn damage(&self, error: &Error, bytes: u64) {
+        let text = format!("skipped {bytes} bytes to the next header");
+        match error {
+            Error::Archive { what, why } => self.job.problem(what.clone().into(), format!("{why}; {text}")),
+            error => self.job.problem(Vec::new(), format!("{error}; {text}")),
+        }
     }
 
     /// Takes the access control lists in text form as attributes.
@@ -194,15 +217,15 @@ impl ArchiveImport<'_> {
         let Some((name, parents)) = parts.split_last() else {
             // The destination takes the attributes of the archive's top directory.
             if member.kind == MemberKind::Own(FileKind::Directory) {
-                self.directory_xattrs(self.top.ino, member);
+                self.directory_xattrs(self.destination.top().ino, member);
                 count(&self.job.counters.directories);
                 return Ok(());
             }
             return Err(outside());
         };
-        let dir = self.parent(parents)?;
+        let dir = self.destination.directory(parents)?;
         match &member.kind {
-            MemberKind::Own(FileKind::Directory) => self.directory(dir, name, &parts, member),
+            MemberKind::Own(FileKind::Directory) => self.directory(dir, name, parents, member),
             MemberKind::HardLink(target) => {
                 let ino = self.find(target)?;
                 let overwrite = self.may_replace(dir.ino, name);
@@ -224,49 +247,30 @@ impl ArchiveImport<'_> {
         &mut self,
         dir: TargetDir,
         name: &[u8],
-        parts: &[&[u8]],
+        parents: &[&[u8]],
         member: &ArchiveMember,
     ) -> std::result::Result<(), MemberFailure> {
         let overwrite = self.may_replace(dir.ino, name);
         let target = make_directory(self.volume, dir, name, overwrite)?;
         self.directory_xattrs(target.ino, member);
-        self.directories.insert(parts.join(&b'/'), target);
+        self.destination.made(parents, name, target);
         count(&self.job.counters.directories);
         Ok(())
     }
 
-    /// Returns the directory of these components. Directories without a member get mode 0755. Links are not
-    /// followed, because they could lead out of the destination.
-    fn parent(&mut self, parts: &[&[u8]]) -> std::result::Result<TargetDir, MemberFailure> {
-        if parts.is_empty() {
-            return Ok(self.top);
+    /// Returns the target of a hard link: the part of its path after the last `..`, as tar does.
+    fn find(&mut self, path: &[u8]) -> std::result::Result<Ino, MemberFailure> {
+        let below = after_parents(path);
+        if below.len() < path.len() && !std::mem::replace(&mut self.has_noted_parents, true) {
+            self.job.note("targets of hard links: left out what stands before a '..', and that".into());
         }
-        let path = parts.join(&b'/');
-        if let Some(dir) = self.directories.get(&path) {
-            return Ok(*dir);
-        }
-        let options = MkdirAll { base: Some(self.top.ino), follow: false, ..MkdirAll::default() };
-        let dir = match self.volume.mkdir_all(options, &path) {
-            Ok(attr) => TargetDir::existing(self.volume, attr.ino)?,
-            Err(lanefs::Error::At { code: Code::NotDirectory, what }) => {
-                return Err(MemberFailure::Text(format!("'{what}' in its path is no directory")));
+        let parts = components(below).unwrap_or_default();
+        match self.destination.find(&parts)? {
+            Some((ino, kind)) if kind != FileKind::Directory => Ok(ino),
+            _ => {
+                Err(MemberFailure::Text(format!("is a hard link to '{}', which does not exist", shown(path))))
             }
-            Err(error) => return Err(error.into()),
-        };
-        self.directories.insert(path, dir);
-        Ok(dir)
-    }
-
-    /// Returns the target of a hard link, by the rules of [`parent`](Self::parent).
-    fn find(&self, path: &[u8]) -> std::result::Result<Ino, MemberFailure> {
-        let missing =
-            || MemberFailure::Text(format!("is a hard link to '{}', which does not exist", shown(path)));
-        let parts = components(path).ok_or_else(missing)?;
-        let mut at = (self.top.ino, FileKind::Directory);
-        for part in parts {
-            at = self.volume.lookup(at.0, part).map_err(|_| missing())?;
         }
-        if at.1 == FileKind::Directory { Err(missing()) } else { Ok(at.0) }
     }
 
     fn file<R: Read>(
@@ -408,5 +412,21 @@ mod tests {
         assert_eq!(components(b"./").unwrap(), [&b""[..]; 0]);
         assert!(components(b"a/../b").is_none());
         assert!(components(&[b'x'; 256]).is_none());
+    }
+
+    #[test]
+    fn only_what_follows_the_last_parent_counts() {
+        for (path, below) in [
+            ("a/b", "a/b"),
+            ("/a", "/a"),
+            ("../a", "a"),
+            ("a/../../b/c", "b/c"),
+            ("a/..", ""),
+            ("..", ""),
+            ("..a/b..", "..a/b.."),
+            ("", ""),
+        ] {
+            assert_eq!(after_parents(path.as_bytes()), below.as_bytes(), "{path}");
+        }
     }
 }

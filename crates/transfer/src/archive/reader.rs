@@ -47,11 +47,28 @@ pub(crate) struct ArchiveMember {
     pub(crate) lists: NamedValues,
 }
 
+/// The next part of an archive.
+pub(crate) enum Part {
+    Member(Box<ArchiveMember>),
+    /// Damage, and the number of bytes that were skipped to the next valid header.
+    Damage(Error, u64),
+    End,
+}
+
 /// Reader of an archive.
 pub(crate) struct Reader<R> {
     input: R,
     /// Name of the archive in messages.
     what: String,
+    /// Damage is skipped, and does not end the archive.
+    ignore_damage: bool,
+    /// The input cannot be read any further.
+    ended: bool,
+    /// A block that was read to see whether it is a header.
+    ahead: Option<Header>,
+    /// Bytes read so far, and where the part that is being read begins.
+    position: u64,
+    begin: u64,
     /// Unread bytes of the current member, and the padding to a multiple of 512 after them.
     remaining: u64,
     padding: u64,
@@ -60,19 +77,44 @@ pub(crate) struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    pub(crate) fn new(what: String, input: R) -> Self {
-        Reader { input, what, remaining: 0, padding: 0, global: Records::default(), members: 0 }
+    pub(crate) fn new(what: String, input: R, ignore_damage: bool) -> Self {
+        Reader {
+            input,
+            what,
+            ignore_damage,
+            ended: false,
+            ahead: None,
+            position: 0,
+            begin: 0,
+            remaining: 0,
+            padding: 0,
+            global: Records::default(),
+            members: 0,
+        }
+    }
+
+    /// Returns the input, after the end of the archive.
+    pub(crate) fn into_input(self) -> R {
+        self.input
     }
 
     fn damaged(&self, why: impl Into<String>) -> Error {
         Error::Archive { what: self.what.clone(), why: why.into() }
     }
 
+    /// The input has ended, or failed: nothing more can be read.
+    fn end(&mut self, why: impl Into<String>) -> Error {
+        self.ended = true;
+        self.damaged(why)
+    }
+
     fn exact(&mut self, buffer: &mut [u8]) -> Result<()> {
         self.input.read_exact(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.damaged("the archive ends within a member"),
-            _ => self.damaged(error.to_string()),
-        })
+            io::ErrorKind::UnexpectedEof => self.end("the archive ends within a member"),
+            _ => self.end(error.to_string()),
+        })?;
+        self.position += buffer.len() as u64;
+        Ok(())
     }
 
     /// Reads the next bytes of the current member's content: fills `buffer`, or returns the rest.
@@ -84,16 +126,24 @@ impl<R: Read> Reader<R> {
     }
 
     fn skip(&mut self, count: u64) -> Result<()> {
+        let ahead = if count > 0 && self.ahead.take().is_some() { 512 } else { 0 };
+        let count = count.saturating_sub(ahead);
         let skipped = io::copy(&mut self.input.by_ref().take(count), &mut io::sink());
         match skipped {
-            Ok(skipped) if skipped == count => Ok(()),
-            Ok(_) => Err(self.damaged("the archive ends within a member")),
-            Err(error) => Err(self.damaged(error.to_string())),
+            Ok(skipped) if skipped == count => {
+                self.position += skipped;
+                Ok(())
+            }
+            Ok(_) => Err(self.end("the archive ends within a member")),
+            Err(error) => Err(self.end(error.to_string())),
         }
     }
 
-    /// Reads the next header and verifies its checksum; `None` at the end.
-    fn header(&mut self) -> Result<Option<Header>> {
+    /// Reads a block where a header may be; `None` at the end of the input.
+    fn block(&mut self) -> Result<Option<Header>> {
+        if let Some(header) = self.ahead.take() {
+            return Ok(Some(header));
+        }
         let mut header = Header::new_old();
         let bytes = header.as_mut_bytes();
         let mut len = 0;
@@ -102,29 +152,49 @@ impl<R: Read> Reader<R> {
                 Ok(0) => break,
                 Ok(count) => len += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(self.damaged(error.to_string())),
+                Err(error) => return Err(self.end(error.to_string())),
             }
         }
-        if len == 0 && self.members > 0 || len == bytes.len() && bytes.iter().all(|byte| *byte == 0) {
-            return Ok(None);
+        if len == bytes.len() {
+            self.position += 512;
+            return Ok(Some(header));
         }
-        if len < bytes.len() {
+        match (len, self.members) {
+            (_, 0) => Err(self.end("is no tar archive")),
+            (0, _) => Ok(None),
+            _ => Err(self.end("ends within a header")),
+        }
+    }
+
+    /// Reads the next header and verifies its checksum; `None` at the end.
+    fn header(&mut self) -> Result<Option<Header>> {
+        let header = match self.block()? {
+            Some(header) if !is_zero(&header) => header,
+            _ => return Ok(None),
+        };
+        if !is_valid(&header) {
             return Err(self.damaged(if self.members == 0 {
                 "is no tar archive"
             } else {
-                "ends within a header"
+                "a header's checksum is wrong"
             }));
-        }
-        // The checksum counts its own eight bytes as blanks.
-        let sum = bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>()
-            - bytes[148..156].iter().map(|byte| u32::from(*byte)).sum::<u32>()
-            + 8 * u32::from(b' ');
-        if header.cksum().ok() != Some(sum) {
-            let why = if self.members == 0 { "is no tar archive" } else { "a header's checksum is wrong" };
-            return Err(self.damaged(why));
         }
         self.members += 1;
         Ok(Some(header))
+    }
+
+    /// Goes on at the next valid header.
+    fn resume(&mut self, damage: Error) -> Result<Part> {
+        (self.remaining, self.padding) = (0, 0);
+        let mut end = self.position;
+        while let Some(block) = self.block()? {
+            if is_valid(&block) {
+                self.ahead = Some(block);
+                break;
+            }
+            end = self.position;
+        }
+        Ok(Part::Damage(damage, end - self.begin))
     }
 
     /// Reads the content of a header that describes the next one.
@@ -140,10 +210,24 @@ impl<R: Read> Reader<R> {
         Ok(data)
     }
 
-    /// Returns the next member; skips the rest of the one before. `None` at the archive's end.
-    pub(crate) fn next(&mut self) -> Result<Option<ArchiveMember>> {
+    /// Returns the next part; skips the rest of the member before.
+    pub(crate) fn next(&mut self) -> Result<Part> {
+        match self.next_member() {
+            Ok(member) => Ok(member.map_or(Part::End, |member| Part::Member(Box::new(member)))),
+            Err(damage) if self.ended => Err(damage),
+            Err(damage) if self.ignore_damage => self.resume(damage),
+            Err(Error::Archive { what, why }) if self.members > 0 => {
+                let why = format!("{why} (the option ignore-damage goes on at the next member)");
+                Err(Error::Archive { what, why })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_member(&mut self) -> Result<Option<ArchiveMember>> {
         self.skip(self.remaining + self.padding)?;
         (self.remaining, self.padding) = (0, 0);
+        self.begin = self.position - if self.ahead.is_some() { 512 } else { 0 };
         let (mut records, mut long_name, mut long_link) = (Records::default(), None, None);
         loop {
             let Some(header) = self.header()? else { return Ok(None) };
@@ -177,14 +261,15 @@ impl<R: Read> Reader<R> {
         let mut all = self.global.clone();
         all.0.extend(records.0);
         let records = all;
+        let has_records = !records.0.is_empty();
         let bytes = |key| records.get(key).map(<[u8]>::to_vec);
         let path = bytes("GNU.sparse.name")
             .or_else(|| bytes("path"))
             .or(long_name)
             .unwrap_or_else(|| header.path_bytes().into_owned());
         let name = shown(&path);
-        let bad =
-            |why: &str| Error::Archive { what: format!("{}: member '{name}'", self.what), why: why.into() };
+        let what = format!("{}: member '{name}'", self.what);
+        let bad = |why: &str| Error::Archive { what: what.clone(), why: why.into() };
         let target = bytes("linkpath")
             .or(long_link)
             .unwrap_or_else(|| header.link_name_bytes().map_or_else(Vec::new, |target| target.into_owned()));
@@ -206,8 +291,12 @@ impl<R: Read> Reader<R> {
         let id = |key, field| u32::try_from(number(key, field)?).map_err(|_| bad("an owner beyond 32 bits"));
         let (uid, gid) = (id("uid", header.uid())?, id("gid", header.gid())?);
         let stored = match entry_type {
-            // Some writers give a link the size of its file; no content follows.
-            EntryType::Link | EntryType::Symlink | EntryType::Directory => 0,
+            EntryType::Link => {
+                let size = number("size", header.entry_size())?;
+                self.content_of_link(size, has_records)?
+            }
+            // Some writers give a link the size of its target; no content follows.
+            EntryType::Symlink | EntryType::Directory => 0,
             _ => number("size", header.entry_size())?,
         };
         let seconds = header.mtime().map_err(|e| bad(&e.to_string()))?;
@@ -235,6 +324,17 @@ impl<R: Read> Reader<R> {
             stored.checked_next_multiple_of(512).ok_or_else(|| bad("its size exceeds 64 bits"))? - stored;
         self.sparse(header, &records, &mut member)?;
         Ok(member)
+    }
+
+    /// Returns the bytes of content after the header of a hard link. POSIX pax allows it to carry that of its
+    /// file. Older writers give it the size of its file, and no content: then a header or the end follows.
+    fn content_of_link(&mut self, size: u64, has_records: bool) -> Result<u64> {
+        if size == 0 || has_records {
+            return Ok(size);
+        }
+        self.ahead = self.block()?;
+        let follows = self.ahead.as_ref().is_some_and(|block| !is_zero(block) && !is_valid(block));
+        Ok(if follows { size } else { 0 })
     }
 
     /// Reads the map of a sparse member, in any form.
@@ -281,6 +381,19 @@ impl<R: Read> Reader<R> {
         }
         Ok(())
     }
+}
+
+/// True for a block of zeros, which ends an archive.
+fn is_zero(block: &Header) -> bool {
+    block.as_bytes().iter().all(|byte| *byte == 0)
+}
+
+/// True for a header with the right checksum. It counts its own eight bytes as blanks.
+fn is_valid(block: &Header) -> bool {
+    let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    let bytes = block.as_bytes();
+    let expected = sum(bytes) - sum(&bytes[148..156]) + 8 * u32::from(b' ');
+    block.cksum().ok() == Some(expected)
 }
 
 fn until_nul(mut name: Vec<u8>) -> Vec<u8> {

@@ -1,5 +1,8 @@
 //! Bytes of an archive from and to the host, compressed or not.
 
+use super::compression::{Compression, MAGIC_BYTES, Written};
+use super::frames::{Frames, is_remainder, pass_over};
+use super::input::Input;
 use crate::error::{Error, Result};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,95 +14,27 @@ const MAX_CHUNKS: usize = 8;
 /// A wait for the thread checks so often whether the transfer stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Largest window of a zstd frame that is read, as a power of two: an archive may demand 128 MiB of memory
-/// and no more. `zstd` itself needs `--long=28` and up to write or read more.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
-
-/// True for a name with the suffix of a tar archive: `.tar`, `.tar.gz`, `.tgz`, `.tar.zst`, `.tzst`.
-pub fn is_archive_name(name: &[u8]) -> bool {
-    let name = name.to_ascii_lowercase();
-    [&b".tar"[..], b".tar.gz", b".tgz", b".tar.zst", b".tzst"].iter().any(|end| name.ends_with(end))
-}
-
-/// Compression of an archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    None,
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    /// The compression that a name's suffix asks for; advice for one that is not written here.
-    pub(crate) fn of_name(name: &[u8]) -> std::result::Result<Self, &'static str> {
-        let name = name.to_ascii_lowercase();
-        let ends_in = |ends: &[&[u8]]| ends.iter().any(|end| name.ends_with(end));
-        if ends_in(&[b".gz", b".tgz"]) {
-            Ok(Compression::Gzip)
-        } else if ends_in(&[b".zst", b".tzst"]) {
-            Ok(Compression::Zstd)
-        } else if ends_in(&[b".xz", b".txz", b".bz2", b".tbz", b".tbz2", b".lz4", b".lz", b".lzma"]) {
-            Err("this compression is not written here; pipe the archive to its program, as in \
-                 `lanefs export IMAGE PATH --tar - | xz > FILE`")
-        } else if ends_in(&[b".zip", b".7z", b".rar"]) {
-            Err("only tar archives are written; name the file .tar, .tar.gz or .tar.zst")
-        } else {
-            Ok(Compression::None)
-        }
-    }
-}
-
 /// Decompresses an archive. Its first bytes tell the compression; its name does not matter.
-fn decompressed(what: &str, mut input: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>> {
-    let damaged =
-        |error: &dyn std::fmt::Display| Error::Archive { what: what.into(), why: error.to_string() };
-    let mut magic = Vec::new();
-    input.by_ref().take(6).read_to_end(&mut magic).map_err(|e| damaged(&e))?;
-    let compressed = io::Cursor::new(magic.clone()).chain(input);
-    Ok(match magic[..] {
-        [0x1f, 0x8b, ..] => {
-            Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(CHUNK_BYTES, compressed)))
-        }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let compressed = io::BufReader::with_capacity(CHUNK_BYTES, compressed);
-            let mut decoder = zstd::Decoder::with_buffer(compressed).map_err(|e| damaged(&e))?;
-            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|e| damaged(&e))?;
-            Box::new(ZstdInput(decoder))
-        }
-        [b'B', b'Z', b'h', ..] | [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            return Err(Error::Archive {
-                what: what.into(),
-                why: "compressed with bzip2 or xz; decompress it and give the archive on standard input: \
-                      `xz -dc FILE | lanefs import --tar IMAGE -`"
-                    .into(),
-            });
-        }
-        _ => Box::new(compressed),
-    })
-}
-
-/// Decompresses zstd, and tells what to do where a frame asks for too much memory.
-struct ZstdInput<R: io::BufRead>(zstd::Decoder<'static, R>);
-
-impl<R: io::BufRead> Read for ZstdInput<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).map_err(|error| {
-            // The library's error has words only.
-            if !error.to_string().contains("too much memory") {
-                return error;
-            }
-            io::Error::other(format!(
-                "its zstd window is larger than {} MiB; decompress it and give the archive on standard input: \
-                 `zstd -dc --long=31 FILE | lanefs import --tar IMAGE -`",
-                1_u64 << (ZSTD_WINDOW_LOG_MAX - 20)
-            ))
-        })
+/// True: it is compressed.
+fn decompressed(what: &str, input: Box<dyn Read + Send>) -> Result<(Box<dyn Read + Send>, bool)> {
+    let unreadable = |why: String| Error::Archive { what: what.into(), why };
+    let damaged = |error: io::Error| unreadable(error.to_string());
+    let mut input = Input::new(input);
+    pass_over(&mut input, false).map_err(damaged)?;
+    let compression = Compression::of_content(input.peek(MAGIC_BYTES).map_err(damaged)?);
+    if compression == Compression::None {
+        return Ok((Box::new(input), false));
+    }
+    match Frames::new(compression, input).map_err(damaged)? {
+        Some(frames) => Ok((Box::new(frames), true)),
+        None => Err(unreadable(format!("has a compression that is not read here; {}", compression.pipe("")))),
     }
 }
 
 /// A reader whose bytes come from another thread, which reads and decompresses ahead.
 pub(crate) struct ReadAhead<'e> {
     chunks: Receiver<io::Result<Vec<u8>>>,
+    is_compressed: bool,
     current: Vec<u8>,
     offset: usize,
     /// Polled while this reader waits: true ends the wait with an error.
@@ -122,21 +57,39 @@ impl<'e> ReadAhead<'e> {
         let (opened, compression) = sync_channel(1);
         let what = what.to_owned();
         std::thread::spawn(move || match decompressed(&what, input) {
-            Ok(input) => {
-                let _ = opened.send(Ok(()));
+            Ok((input, is_compressed)) => {
+                let _ = opened.send(Ok(is_compressed));
                 send_chunks(input, &sender);
             }
             Err(error) => drop(opened.send(Err(error))),
         });
-        loop {
+        let is_compressed = loop {
             match compression.recv_timeout(POLL_INTERVAL) {
                 Ok(opened) => break opened?,
                 Err(RecvTimeoutError::Timeout) if should_stop() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => break false,
             }
+        };
+        Ok(Some(ReadAhead { chunks, is_compressed, current: Vec::new(), offset: 0, should_stop }))
+    }
+}
+
+impl ReadAhead<'_> {
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    /// Reads and forgets what follows the archive, so that the checksums of compressed data are compared, and
+    /// a program that writes the archive into a pipe can end. Bytes that are no compressed data may follow.
+    ///
+    /// # Errors
+    /// The input's; none once the transfer stops.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match io::copy(&mut self, &mut io::sink()) {
+            Err(error) if !is_remainder(&error) && !(self.should_stop)() => Err(error),
+            _ => Ok(()),
         }
-        Ok(Some(ReadAhead { chunks, current: Vec::new(), offset: 0, should_stop }))
     }
 }
 
@@ -190,15 +143,15 @@ pub(crate) enum CompressedOutput<W: Write> {
 
 impl<W: Write> CompressedOutput<W> {
     /// Compresses at the default level of each format, as the programs `gzip` and `zstd` do.
-    pub(crate) fn new(compression: Compression, output: W) -> io::Result<Self> {
+    pub(crate) fn new(compression: Written, output: W) -> io::Result<Self> {
         let output = io::BufWriter::with_capacity(CHUNK_BYTES, output);
         Ok(match compression {
-            Compression::None => CompressedOutput::Plain(output),
-            Compression::Gzip => {
+            Written::Plain => CompressedOutput::Plain(output),
+            Written::Gzip => {
                 let level = flate2::Compression::default();
                 CompressedOutput::Gzip(flate2::write::GzEncoder::new(output, level))
             }
-            Compression::Zstd => {
+            Written::Zstd => {
                 let mut encoder = zstd::Encoder::new(output, zstd::DEFAULT_COMPRESSION_LEVEL)?;
                 encoder.include_checksum(true)?;
                 CompressedOutput::Zstd(encoder)
@@ -237,6 +190,7 @@ impl<W: Write> Write for CompressedOutput<W> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frames::WINDOW_LOG_MAX;
     use super::*;
 
     fn read(input: Vec<u8>) -> io::Result<Vec<u8>> {
@@ -246,7 +200,7 @@ mod tests {
         Ok(out)
     }
 
-    fn compressed(compression: Compression, data: &[u8]) -> Vec<u8> {
+    fn compressed(compression: Written, data: &[u8]) -> Vec<u8> {
         let mut output = CompressedOutput::new(compression, Vec::new()).unwrap();
         output.write_all(data).unwrap();
         output.finish().unwrap()
@@ -255,10 +209,10 @@ mod tests {
     #[test]
     fn the_content_tells_the_compression() {
         let long = b"lane ".repeat(1 << 20);
-        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+        for compression in [Written::Plain, Written::Gzip, Written::Zstd] {
             assert_eq!(read(compressed(compression, &long)).unwrap(), long, "{compression:?}");
         }
-        let (one, two) = (compressed(Compression::Zstd, b"one "), compressed(Compression::Zstd, b"two"));
+        let (one, two) = (compressed(Written::Zstd, b"one "), compressed(Written::Zstd, b"two"));
         assert_eq!(read([one, two].concat()).unwrap(), b"one two", "frames may follow each other");
         assert!(read(b"BZh91AY".to_vec()).unwrap_err().to_string().contains("bzip2"));
         assert_eq!(read(Vec::new()).unwrap(), b"");
@@ -268,7 +222,7 @@ mod tests {
     fn damaged_zstd_ends_with_an_error() {
         // Noise, so that the frame has many bytes; a linear congruence is enough.
         let noise: Vec<u8> = (0..20_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        let whole = compressed(Compression::Zstd, &noise);
+        let whole = compressed(Written::Zstd, &noise);
         for len in (4..whole.len()).step_by(101).chain([whole.len() - 1]) {
             assert!(read(whole[..len].to_vec()).is_err(), "cut to {len} bytes");
         }
@@ -286,27 +240,10 @@ mod tests {
         // Magic; a header without content size; the window's exponent (31 - 10, shifted by 3); an empty last
         // block.
         let header = |log: u8| vec![0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 1, 0, 0];
-        assert_eq!(read(header(ZSTD_WINDOW_LOG_MAX as u8)).unwrap(), b"");
-        for log in [ZSTD_WINDOW_LOG_MAX as u8 + 1, 31, 41] {
+        assert_eq!(read(header(WINDOW_LOG_MAX as u8)).unwrap(), b"");
+        for log in [WINDOW_LOG_MAX as u8 + 1, 31, 41] {
             let text = read(header(log)).unwrap_err().to_string();
             assert!(text.contains("128 MiB") && text.contains("--long=31"), "{text}");
-        }
-    }
-
-    #[test]
-    fn suffixes_name_archives_and_their_compression() {
-        assert!(is_archive_name(b"a.TAR") && is_archive_name(b"a.tar.zst") && !is_archive_name(b"tar"));
-        for (name, compression) in [
-            (&b"a.tgz"[..], Compression::Gzip),
-            (b"a.TAR.GZ", Compression::Gzip),
-            (b"a.tar.zst", Compression::Zstd),
-            (b"a.tzst", Compression::Zstd),
-            (b"a.tar", Compression::None),
-        ] {
-            assert_eq!(Compression::of_name(name), Ok(compression));
-            for refused in [&b"x.tar.xz"[..], b"x.TXZ", b"x.tar.bz2", b"x.zip", b"x.tar.lz4"] {
-                assert!(Compression::of_name(refused).is_err());
-            }
         }
     }
 }

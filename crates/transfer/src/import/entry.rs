@@ -3,6 +3,7 @@
 use super::dir::ImportDir;
 use super::importer::{ThreadBuffers, TreeImport};
 use super::source::SourceName;
+use crate::commits::LARGE_BYTES;
 use crate::host::HostMeta;
 use crate::name::shown;
 use lanefs::FileKind;
@@ -35,6 +36,7 @@ impl TreeImport<'_> {
             let path = shown(&dir.host.path(name.to_bytes()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
+        let _making = (meta.size <= LARGE_BYTES).then(|| self.commits.making());
         let source = SourceName { dir, fd, name, file: file.as_ref(), meta: &meta };
         if meta.links > 1 {
             self.import_linked(buffers, &source, new_name);

@@ -3,7 +3,8 @@
 use super::dir::ImportDir;
 use super::options::ImportOptions;
 use super::pending::Batches;
-use crate::error::{Error, errno_text};
+use crate::commits::Commits;
+use crate::error::errno_text;
 use crate::hardlinks::HardLinks;
 use crate::host::CHUNK_BYTES;
 use crate::hostdir::{FileId, OpenDirs};
@@ -43,6 +44,7 @@ pub(super) struct TreeImport<'a> {
     pub(super) job: TransferJob<'a>,
     pub(super) volume: &'a dyn FileSystem,
     pub(super) options: &'a ImportOptions<'a>,
+    pub(super) commits: Commits<'a>,
     pub(super) dirs: OpenDirs,
     /// Small files that wait to be made together, where the caller has an engine for that.
     pub(super) batches: Option<Batches<'a>>,
@@ -64,6 +66,7 @@ impl<'a> TreeImport<'a> {
             job: TransferJob::new(control),
             volume,
             options,
+            commits: Commits::new(volume, options.commit),
             dirs: OpenDirs::new(),
             batches: None,
             links: HardLinks::new(),
@@ -77,11 +80,7 @@ impl<'a> TreeImport<'a> {
             self.batches.as_ref().is_none_or(|batches| batches.take_rest().is_empty()),
             "no file waits in a batch at the end"
         );
-        self.job.report_progress(true);
-        if let Err(error) = self.volume.sync() {
-            self.job.stop(Error::volume("cannot make the import durable", error));
-        }
-        self.job.report("the host or the volume")
+        self.commits.finish(self.job, "the host or the volume")
     }
 
     /// Ends one task of `dir`. The last one sets the directory's attributes, which ends a task of its parent.

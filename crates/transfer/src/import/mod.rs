@@ -35,7 +35,7 @@ pub use options::{IdNames, ImportOptions, Maker};
 ///
 /// A directory's content goes into `dest`, which is made with its parents and takes the directory's
 /// attributes. A single file goes to the path `dest`, or under its own name into the directory `dest`. On
-/// return everything is durable.
+/// return everything that the report counts is durable.
 ///
 /// # Errors
 ///

@@ -1,5 +1,6 @@
 //! Options of an import.
 
+use crate::commits::CommitInterval;
 use crate::hostdir::FileId;
 use lanefs::Ino;
 use lanefs::bulk::{Applied, Change};
@@ -23,6 +24,11 @@ pub struct ImportOptions<'m> {
     /// Numbers of users and groups by name, for access control lists in archives, which may have no numbers;
     /// `None`: such lists are not kept, with a note.
     pub names: Option<&'m dyn IdNames>,
+    /// How often the import commits.
+    pub commit: CommitInterval,
+    /// Damage of an archive is skipped up to the next valid header, and is a problem. Without this it ends
+    /// the import.
+    pub ignore_damage: bool,
 }
 
 /// Names of users and groups.

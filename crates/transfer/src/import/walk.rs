@@ -173,6 +173,7 @@ impl TreeImport<'_> {
             }
             let is_file = entry.kind == Some(NameKind::File);
             self.import_entry(buffers, dir, &fd, &entry.name, is_file, entry.name.to_bytes());
+            self.commits.commit_if_due(&self.job);
         }
     }
 
@@ -193,12 +194,14 @@ impl TreeImport<'_> {
             Ok(opened) => opened,
             Err(errno) => return self.host_problem(parent, name.to_bytes(), errno),
         };
+        let making = self.commits.making();
         let made = make_directory(self.volume, parent.target, name.to_bytes(), self.options.overwrite);
         let target = match made {
             Ok(target) => target,
             Err(error) => return self.entry_refused(parent, name.to_bytes(), error),
         };
         count(&self.job.counters.directories);
+        drop(making);
         // The parent waits for this directory, as this directory does for its own walk.
         parent.add_task();
         let host = HostDir::below(&self.dirs, &parent.host, name.to_owned(), meta.id, fd.clone());

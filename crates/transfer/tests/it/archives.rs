@@ -149,7 +149,7 @@ fn sockets_are_named_and_left_out() {
 }
 
 /// Returns a header as any tar writes it.
-fn header(path: &[u8], kind: tar::EntryType, size: u64, link: &[u8]) -> Vec<u8> {
+pub(crate) fn header(path: &[u8], kind: tar::EntryType, size: u64, link: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.as_old_mut().name[..path.len()].copy_from_slice(path);
     header.as_old_mut().linkname[..link.len()].copy_from_slice(link);
@@ -163,14 +163,14 @@ fn header(path: &[u8], kind: tar::EntryType, size: u64, link: &[u8]) -> Vec<u8> 
     header.as_bytes().to_vec()
 }
 
-fn file(path: &[u8], content: &[u8]) -> Vec<u8> {
+pub(crate) fn file(path: &[u8], content: &[u8]) -> Vec<u8> {
     let mut bytes = header(path, tar::EntryType::Regular, content.len() as u64, b"");
     bytes.extend_from_slice(content);
     bytes.resize(bytes.len().next_multiple_of(512), 0);
     bytes
 }
 
-fn import_bytes(volume: &lanefs::Volume, bytes: &[u8], directory: &Path) -> Report {
+pub(crate) fn import_bytes(volume: &lanefs::Volume, bytes: &[u8], directory: &Path) -> Report {
     let archive = directory.join("made.tar");
     fs::write(&archive, bytes).unwrap();
     let source = ArchiveSource::File(&archive);
