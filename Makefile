@@ -75,8 +75,7 @@ demo: setup-build ## import a real tree, resolve every path, export, compare, ch
 	@$(DEMO) demo $(if $(TREE),--tree $(TREE))
 
 test: setup lint ## set-up, lints, every test, documentation
-	@echo "==> test: every test of the workspace, those in the documentation included"
-	@$(CARGO) test --workspace --locked
+	@python3 scripts/tests.py
 	@echo "==> test: the Python package"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) test
 	@echo "==> test: the schedule explorer itself"

@@ -5,9 +5,8 @@
     scripts/stages.py --fresh make demo          in a fresh clone of HEAD, with nothing built
     scripts/stages.py --fresh --limit 20 make test
 
-A stage begins with a line `==> NAME: ...`, as the Makefile prints, or with the first test program that Cargo
-runs: what comes before it is building. The clone lies in TMPDIR, and goes when the command has ended. The exit
-code is the command's, or 1 where it took longer than `--limit` minutes.
+A stage begins with a line `==> NAME: ...`, as the Makefile and the scripts print. The clone lies in TMPDIR, and
+goes when the command has ended. The exit code is the command's, or 1 where it took longer than `--limit` minutes.
 """
 
 import argparse
@@ -21,7 +20,6 @@ import time
 from pathlib import Path
 
 STAGE = re.compile(r"==> ([^:]+): (.*)")
-TESTS = re.compile(r"\s+(Running|Doc-tests) (unittests|tests/|lanefs)")
 
 
 class Stages:
@@ -41,8 +39,6 @@ class Stages:
         """Takes notice of a line of the command's output."""
         if found := STAGE.match(text):
             self.begin(f"{found[1]}: {found[2]}"[:90].rstrip())
-        elif TESTS.match(text) and not self.name.endswith(", run"):
-            self.begin(f"{self.name}, run")
 
     def table(self) -> str:
         """Ends the last stage, and returns the table of all that took a second."""

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Builds every test of the workspace and runs the test programs, several at a time.
+
+    scripts/tests.py [--jobs N] [TEXT]      TEXT: only the tests whose names contain it, as with `cargo test`
+
+`cargo test` runs one test program after another, and each ends with a test or two that leave a processor idle:
+a third of the time on two processors. Here the next program begins meanwhile. The output of a program appears
+as a whole when it has ended, and at the end the programs that failed. The exit code is 1 where one did.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+CARGO = os.environ.get("CARGO", "cargo")
+BUILD = [CARGO, "test", "--workspace", "--locked", "--no-run"]
+DOCUMENTATION = [CARGO, "test", "--workspace", "--locked", "--doc"]
+
+
+class Program(NamedTuple):
+    """A test program."""
+
+    name: str
+    executable: Path
+    package: Path
+
+
+class Outcome(NamedTuple):
+    """The end of a test program."""
+
+    program: Program
+    code: int
+    seconds: float
+    output: str
+
+
+def build() -> list[Program]:
+    """Builds the test programs. Those that are longest in doubt, since they link most, come first."""
+    print(f"==> test: build, {' '.join(BUILD)}", flush=True)
+    done = subprocess.run([*BUILD, "--message-format=json-render-diagnostics"], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    programs = []
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("reason") == "compiler-artifact" and message["executable"] and message["profile"]["test"]:
+            package = Path(message["manifest_path"]).parent
+            target = message["target"]
+            name = f"{package.name}: {Path(target['src_path']).relative_to(package)}"
+            programs.append(Program(name, Path(message["executable"]), package))
+    return sorted(programs, key=lambda program: -program.executable.stat().st_size)
+
+
+def libraries() -> str:
+    """Returns the search path of shared libraries, with those of the toolchain, as Cargo sets it."""
+    sysroot = subprocess.run(["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True)
+    return ":".join(filter(None, [sysroot.stdout.strip(), os.environ.get("LD_LIBRARY_PATH")]))
+
+
+def run(program: Program, arguments: list[str], environment: dict[str, str]) -> Outcome:
+    """Runs a test program in the folder of its package, as Cargo does."""
+    start = time.monotonic()
+    done = subprocess.run(
+        [program.executable, *arguments],
+        cwd=program.package,
+        env=environment | {"CARGO_MANIFEST_DIR": str(program.package)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return Outcome(program, done.returncode, time.monotonic() - start, done.stdout)
+
+
+def run_all(programs: list[Program], arguments: list[str], jobs: int) -> list[Outcome]:
+    """Runs the programs, prints what they print, and returns those that failed."""
+    environment = os.environ | {"LD_LIBRARY_PATH": libraries()}
+    failed = []
+    with ThreadPoolExecutor(jobs) as pool:
+        running: list[Future[Outcome]] = [pool.submit(run, program, arguments, environment) for program in programs]
+        for future in as_completed(running):
+            outcome = future.result()
+            print(f"     Running {outcome.program.name} ({outcome.seconds:.0f} s)")
+            print(outcome.output, flush=True)
+            if outcome.code != 0:
+                failed.append(outcome)
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build and run every test of the workspace.")
+    # One more than processors, for the times at which a program waits for a disk or for its last test.
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="test programs at a time")
+    parser.add_argument("text", nargs="?", help="only the tests whose names contain it")
+    options = parser.parse_args()
+    os.chdir(Path(__file__).resolve().parent.parent)
+    arguments = [options.text] if options.text else []
+    programs = build()
+    print(f"==> test: {len(programs)} test programs, {options.jobs} at a time", flush=True)
+    failed = run_all(programs, arguments, options.jobs)
+    print(f"==> test: examples in the documentation, {' '.join(DOCUMENTATION)}", flush=True)
+    documented = subprocess.run([*DOCUMENTATION, *(["--", *arguments] if arguments else [])]).returncode
+    for outcome in failed:
+        print(f"==> test: FAILED with exit code {outcome.code}: {outcome.program.name}")
+    return 1 if failed or documented else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
