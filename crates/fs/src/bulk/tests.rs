@@ -287,6 +287,25 @@ fn directories_grow_and_shrink_together() {
 }
 
 #[test]
+fn a_directory_that_loses_its_last_regions_one_by_one_is_empty() {
+    let two = Two::new(InodeSize::B256);
+    two.apply(&[mkdir("/d")]);
+    let mut names: Vec<String> = (0..1000).map(|i| format!("/d/{i}")).collect();
+    two.apply(&names.iter().map(|name| create(name)).collect::<Vec<_>>());
+    let seed = two.together.shared.state.seed;
+    names.sort_by_key(|name| lanefs_format::half_md4(seed, &name.as_bytes()[3..]));
+    // In the order of their hashes few at a time, so that no batch changes two regions.
+    for some in names.chunks(4) {
+        let some: Vec<_> = some.iter().map(|name| unlink(name)).collect();
+        for volume in [&two.one_by_one, &two.together] {
+            let done = volume.apply_with(&mut Plain(volume), volume.root(), &some).expect("applied");
+            assert!(done.0.iter().all(|applied| applied.code == Code::Success));
+        }
+    }
+    assert_eq!(two.apply(&[rmdir("/d")]), [Code::Success]);
+}
+
+#[test]
 fn a_new_directory_may_have_any_number_of_entries() {
     for count in [1, 8, 9, 28, 29, 256, 257, 5000, 60_000] {
         let two = Two::new(InodeSize::B256);

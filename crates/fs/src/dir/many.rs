@@ -454,5 +454,8 @@ pub(crate) fn finish(
         set_root(edit, node, DirRoot::Empty);
         return leaf::free(edit, node, dummy.view, entry_units(0));
     }
+    if let Some(task) = work.task.and_then(|task| batch.tasks.get(task)).filter(|_| work.entries == 0) {
+        region::drop_empty(edit, node, task.lowest)?;
+    }
     region::shrink(edit, node)
 }

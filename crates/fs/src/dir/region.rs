@@ -279,11 +279,38 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
     };
     leaf::free(edit, node, entry.view, units)?;
     match path.last() {
+        Some(_) if left == 0 => drop_empty(edit, node, dummy.hash())?,
         Some(step) if left < REGION_LOW => merge(edit, node, path, step)?,
         Some(_) => return Ok(()),
         None => {}
     }
     shrink(edit, node)
+}
+
+/// Removes the region that begins at `lowest`, which has no entries, and those beside it without any. So a
+/// tree has an entry, also where a foreign writer made regions without entries.
+pub(super) fn drop_empty(edit: &mut Edit<'_>, node: Inode<'_>, lowest: u32) -> Outcome<()> {
+    let mut empty = Some(lowest);
+    while let (Some(lowest), DirRoot::Tree(_)) = (empty, root(&node)?) {
+        let (path, at) = tree::locate(edit.core, &node, lowest)?;
+        let (_, dummy) = region(edit, at)?;
+        let beside = [dummy.next(), dummy.view.get(e::PREVIOUS)];
+        entry::unlink(edit, dummy)?;
+        leaf::free(edit, node, dummy.view, entry_units(0))?;
+        free_index(edit, node, at)?;
+        if tree::cut(edit, node, path)? {
+            let next = entry::dummy(edit.core, beside[0])?;
+            edit.tx.put(next.view, e::HASH, lowest);
+        }
+        empty = None;
+        for at in beside.into_iter().filter(|at| *at != 0) {
+            let other = Entry::at(edit.core, at)?;
+            if other.is_dummy() && other.count() == 0 {
+                empty = Some(other.hash());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Changes the form of a single region that became small or empty.
@@ -295,7 +322,9 @@ pub(super) fn shrink(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
         free_index(edit, node, at)?;
         return leaf::free(edit, node, dummy.view, entry_units(0));
     }
-    if dummy.count() <= edit.store().inode_size().small_entries() / 2 && node.size() == BLOCK {
+    let few = edit.store().inode_size().small_entries() / 2;
+    // A foreign writer may have put the dummy elsewhere. Entries do not move, so it has no room there.
+    if dummy.count() <= few && node.size() == BLOCK && small::is_head(dummy) {
         to_small(edit, node, dummy, at)?;
     }
     Ok(())

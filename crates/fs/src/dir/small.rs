@@ -106,6 +106,11 @@ pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Entry<'a>> {
     entry::dummy(core, leaf + LEAF_HEADER_UNITS as u64 * UNIT)
 }
 
+/// True for a dummy entry that is where that of a small directory is: the first entry of its leaf.
+pub(super) fn is_head(dummy: Entry<'_>) -> bool {
+    dummy.view.at() & (BLOCK - 1) == LEAF_HEADER_UNITS as u64 * UNIT
+}
+
 /// Adds an entry; false where the index or the leaf has no room.
 pub(super) fn insert(
     edit: &mut Edit<'_>,

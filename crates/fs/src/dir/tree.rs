@@ -253,6 +253,41 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath, gone:
     }
 }
 
+/// Removes the region where `path` ends, with the blocks that lead to nothing else; without another region
+/// the directory is empty. True where the next region now begins where this one did.
+pub(super) fn cut(edit: &mut Edit<'_>, node: Inode<'_>, mut path: TreePath) -> Outcome<bool> {
+    while let Some(step) = path.last() {
+        let (view, count) = tree_block(edit.core, step.block, None)?;
+        if count > 1 {
+            let is_first = step.child == 0;
+            if is_first {
+                widen(edit, view)?;
+            }
+            remove(edit, node, path, step.child)?;
+            return Ok(is_first);
+        }
+        free_block(edit, node, step.block)?;
+        path = path.parent();
+    }
+    set_root(edit, node, DirRoot::Empty);
+    Ok(false)
+}
+
+/// Lets the second child of a block begin where the first one does, in all blocks down to its first region.
+fn widen<'v>(edit: &mut Edit<'v>, mut view: View<'v>) -> Outcome<()> {
+    let lowest = child(view, 0).lowest;
+    let mut slot = 1;
+    loop {
+        edit.tx.put(view, t::HASHES.index(slot), lowest);
+        let next = child(view, slot);
+        if next.form != TREE {
+            return Ok(());
+        }
+        view = tree_block(edit.core, next.at, view.get(t::LEVEL).checked_sub(1))?.0;
+        slot = 0;
+    }
+}
+
 /// Replaces a root with a single child by that child, as often as necessary.
 fn lower_root(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
     while let DirRoot::Tree(at) = root(&node)? {
