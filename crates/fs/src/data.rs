@@ -1,7 +1,7 @@
 //! File content: inline in the inode, or in blocks through the file map.
 //!
-//! The bytes behind the end of a file, in its last block, mean nothing: a write that a crash cut off may have
-//! left some, and so does a truncation. They are cleared when the file grows over them.
+//! The bytes behind the end of a file, in its last block, are zero, except those of a write that a crash cut
+//! off, and of a truncation on a full volume. So they are cleared again when the file grows over them.
 //!
 //! A block that a commit may have is not overwritten where file data have checksums: its data go to a new
 //! block (`docs/crash.md`). The data of a change are written at its end, see [`WritePlan`].
@@ -255,11 +255,11 @@ fn zero_inside(
     Ok(())
 }
 
-/// Writes zeros over the rest of a file's last block, where that needs no new block: a file on a full volume
-/// can always be truncated.
+/// Writes zeros over the rest of a file's last block, unless that needs a new block on a full volume, where a
+/// file can always be truncated.
 fn zero_rest(edit: &mut Edit<'_>, node: Inode<'_>, size: u64, plan: &mut WritePlan<'_>) -> Outcome<()> {
     if let MapState::Data(at) = map::lookup(edit.core, node, size / BLOCK, 1)?.state
-        && plan.may_overwrite(edit, &node, at, 1).0
+        && (!plan.keeps_rests() || plan.may_overwrite(edit, &node, at, 1).0)
     {
         zero_inside(edit, node, size, size.next_multiple_of(BLOCK), plan)?;
     }

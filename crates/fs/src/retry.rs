@@ -21,6 +21,8 @@ pub(crate) struct Attempts {
     damaged: Option<u64>,
     /// No block was free except preallocated ones.
     is_full: bool,
+    /// No block was free at all.
+    keeps_rests: bool,
 }
 
 /// Optimistic attempts of an operation before it takes exclusive access.
@@ -130,7 +132,12 @@ impl Shared {
                 if attempts.is_full {
                     self.recall_prealloc(&mut closed)?;
                 }
-                self.attempt_exclusive(&mut closed, &mut operation)
+                self.attempt_exclusive(&mut closed, &mut |edit, plan| {
+                    if attempts.keeps_rests {
+                        plan.keep_rests();
+                    }
+                    operation(edit, plan)
+                })
             };
             match outcome {
                 Ok(value) => {
@@ -145,6 +152,8 @@ impl Shared {
                 }
                 // Without other free blocks, the preallocations of all writers are used.
                 Err(Fault::Code(Code::NoSpace)) if !attempts.is_full => attempts.is_full = true,
+                // A file can be truncated without any free block.
+                Err(Fault::Code(Code::NoSpace)) if !attempts.keeps_rests => attempts.keeps_rests = true,
                 Err(Fault::Code(code)) => {
                     self.note(Fault::Code(code));
                     return Err(code.into());

@@ -21,6 +21,8 @@ const IN_ONE_PIECE: usize = 128 << 10;
 #[derive(Default)]
 pub(crate) struct WritePlan<'d> {
     parts: Vec<PlannedWrite<'d>>,
+    /// The volume is full: nothing takes a block to clear bytes that no reader sees.
+    keeps_rests: bool,
 }
 
 struct PlannedWrite<'d> {
@@ -52,6 +54,16 @@ fn is_summed(node: &Inode<'_>) -> bool {
 }
 
 impl<'d> WritePlan<'d> {
+    /// Makes a truncation on a full volume do without a new block for the file's last one.
+    pub(crate) fn keep_rests(&mut self) {
+        self.keeps_rests = true;
+    }
+
+    /// Returns whether the bytes that a truncation cuts off may stay in the file's last block.
+    pub(crate) fn keeps_rests(&self) -> bool {
+        self.keeps_rests
+    }
+
     /// Adds data of file `node`, whose inode the change has locked.
     pub(crate) fn add(&mut self, node: &Inode<'_>, at: u64, data: Cow<'d, [u8]>, is_new: bool) {
         self.parts.push(PlannedWrite { at, data, is_new, summed: is_summed(node) });

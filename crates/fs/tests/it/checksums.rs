@@ -349,6 +349,24 @@ fn a_volume_without_checksums_has_none() {
 }
 
 #[test]
+fn bytes_that_are_cut_off_are_zero_in_the_last_block() {
+    for data_checksums in [true, false] {
+        let disk = Disk::new();
+        let volume = create(&disk, data_checksums);
+        let ino = volume.write_file("/f", content(3, 2)).expect("write").ino;
+        volume.close().expect("close");
+        let volume = open(&disk, Access::Write);
+        volume.setattr(&WHO, ino, &SetAttr { size: Some(4106), ..SetAttr::default() }).expect("truncate");
+        let at = position(&volume, ino, 4096);
+        volume.close().expect("close");
+        let block = disk.block(at);
+        assert_eq!(block[..10], content(3, 2)[4096..4106]);
+        assert!(block[10..].iter().all(|byte| *byte == 0), "checksums: {data_checksums}");
+        assert!(scrub(&open(&disk, Access::Read)).wrong.is_empty());
+    }
+}
+
+#[test]
 fn a_full_volume_can_be_truncated_and_emptied() {
     let disk = Disk::new();
     let volume = create(&disk, true);
@@ -363,6 +381,8 @@ fn a_full_volume_can_be_truncated_and_emptied() {
         }
     }
     volume.sync().expect("sync");
+    let almost = Some(size - 123);
+    volume.setattr(&WHO, file, &SetAttr { size: almost, ..SetAttr::default() }).expect("no block to spare");
     let half = size / 2 + 123;
     volume.setattr(&WHO, file, &SetAttr { size: Some(half), ..SetAttr::default() }).expect("truncate");
     volume.write(&WHO, file, 1000, b"overwritten").expect("write");
