@@ -153,6 +153,12 @@ pub enum NotASuperblock {
 }
 
 impl Superblock {
+    /// Returns whether another good copy is that of the same volume, older or newer, as after a crash between
+    /// the writes of the two copies. The one with the higher sequence number counts.
+    pub fn is_of_another_moment(&self, other: &Superblock) -> bool {
+        self.checksum_seed == other.checksum_seed && self.sequence != other.sequence
+    }
+
     /// Returns the checksummer of the volume.
     pub fn sums(&self) -> Checksummer {
         Checksummer::new(self.checksum_seed)

@@ -352,10 +352,8 @@ fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superbloc
     };
     Ok(match both {
         (Ok(a), Ok(b)) => {
-            let newer = b.sequence > a.sequence && a.uuid == b.uuid;
-            // The first copy is written first, so only that one may be newer.
-            let torn = a.sequence > b.sequence && a.uuid == b.uuid;
-            Ok((if newer { b } else { a }, torn))
+            let torn = a.is_of_another_moment(&b);
+            Ok((if torn && b.sequence > a.sequence { b } else { a }, torn))
         }
         (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok((one, false)),
         (Err(NotASuperblock::Magic), Err(why)) | (Err(why), Err(_)) => Err(why),

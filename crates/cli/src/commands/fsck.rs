@@ -16,8 +16,8 @@ use std::io::Write;
 /// Check a volume, and repair it on request
 ///
 /// Checks every invariant of the format: reachability, link counts, bitmaps, blocks with two owners, the
-/// order of lists and trees, region counts and indexes, checksums, the bounds of file maps. Changes nothing
-/// without --repair.
+/// order of lists and trees, region counts and indexes, checksums, the bounds of file maps. Changes no byte
+/// without --repair: the journal of a volume that was not closed is applied in memory.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Fsck {
@@ -100,6 +100,9 @@ impl Fsck {
             let repaired = if finding.repaired { " (repaired)" } else { "" };
             writeln!(out, "{at:#x}: {invariant}: {text}{repaired}")?;
         }
+        for note in &report.notes {
+            writeln!(out, "note: {}", escape(note.as_bytes()))?;
+        }
         for obstacle in &report.obstacles {
             writeln!(out, "not repaired: {}", escape(obstacle.as_bytes()))?;
         }
@@ -138,6 +141,7 @@ fn as_json(report: &CheckReport) -> serde_json::Value {
         "blocks": report.blocks,
         "findings": findings.collect::<Vec<_>>(),
         "obstacles": report.obstacles,
+        "notes": report.notes,
     })
 }
 

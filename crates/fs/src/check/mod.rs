@@ -307,7 +307,8 @@ impl Volume {
         }
         let blocks = self.shared.state.store.bytes() / BLOCK - free;
         let (directories, orphans) = (pass.directories, pass.orphans);
-        let report = CheckReport { findings, obstacles: Vec::new(), inodes, directories, orphans, blocks };
+        let (notes, obstacles) = (std::mem::take(&mut pass.notes), Vec::new());
+        let report = CheckReport { findings, obstacles, notes, inodes, directories, orphans, blocks };
         let (obstacles, suspects, journal) = (pass.obstacles, pass.suspects, pass.journal);
         Ok(PassResult { report, obstacles, suspects, journal })
     }

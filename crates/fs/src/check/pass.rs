@@ -92,6 +92,8 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) superblock: Superblock,
     pub(super) journal: JournalState,
     pub(super) findings: Findings,
+    /// Observations that are no faults.
+    pub(super) notes: Vec<String>,
     /// Repairs that this pass could not make.
     pub(super) obstacles: Obstacles,
     pub(super) claimed: Arc<BlockSet>,
@@ -136,6 +138,7 @@ impl<'v, 'w> Pass<'v, 'w> {
             superblock,
             journal: JournalState::Sound,
             findings: Findings::default(),
+            notes: Vec::new(),
             obstacles: Obstacles::default(),
             claimed: tables.claimed,
             masks: tables.masks,

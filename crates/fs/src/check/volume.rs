@@ -10,21 +10,32 @@ use lanefs_format::superblock::{CLEAN, ERRORS, Superblock, fields};
 use lanefs_format::{BLOCK, BlockKind, SUPERBLOCK_COPY};
 
 impl Volume {
-    /// Checks that both copies are valid and equal.
+    /// Checks that both copies are valid, and equal or of two moments.
     pub(super) fn check_superblock(&self, pass: &mut Pass<'_, '_>) -> Result<()> {
         let mut copies = [const { [0; BLOCK as usize] }; 2];
+        let mut good = Vec::new();
         for (copy, at) in copies.iter_mut().zip([0, SUPERBLOCK_COPY]) {
             self.shared.state.store.read_raw(at, copy)?;
             match (Superblock::decode(copy), fields::STATE.read(copy)) {
                 (Err(why), _) => pass.findings.add(at, &iv::SUPERBLOCK_COPY, format!("{why:?}")),
-                (Ok(_), Some(state)) if state & !(CLEAN | ERRORS) != 0 => {
-                    pass.findings.add(at, &iv::SUPERBLOCK_STATE, format!("STATE is {state:#x}"));
+                (Ok(superblock), state) => {
+                    good.push(superblock);
+                    if let Some(state) = state.filter(|state| state & !(CLEAN | ERRORS) != 0) {
+                        pass.findings.add(at, &iv::SUPERBLOCK_STATE, format!("STATE is {state:#x}"));
+                    }
                 }
-                _ => {}
             }
         }
-        if copies[0] != copies[1] && pass.findings.is_empty() {
-            pass.findings.add(SUPERBLOCK_COPY, &iv::SUPERBLOCK_COPY, "they differ");
+        match &good[..] {
+            [first, second] if first.is_of_another_moment(second) => pass.notes.push(format!(
+                "the copies of the superblock have the numbers {} and {}, as after a crash between their \
+                 writes: the higher one counts",
+                first.sequence, second.sequence
+            )),
+            [_, _] if copies[0] != copies[1] && pass.findings.is_empty() => {
+                pass.findings.add(SUPERBLOCK_COPY, &iv::SUPERBLOCK_COPY, "they differ");
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -171,3 +171,44 @@ fn ordinary_errors_are_no_damage() {
     assert!(volume.getattr(Ino(123_456)).is_err());
     assert!(!volume.superblock().errors);
 }
+
+#[test]
+fn copies_of_two_moments_are_no_damage() {
+    for newer in [0, SUPERBLOCK_COPY] {
+        let (_dir, image) = image();
+        let mut bytes = std::fs::read(&image).expect("read");
+        let block = &mut bytes[newer as usize..][..BLOCK as usize];
+        let mut superblock = Superblock::decode(block).expect("superblock");
+        superblock.sequence += 3;
+        // The name of a volume changes while its seed stays.
+        superblock.uuid = [9; 16];
+        block.copy_from_slice(&superblock.encode());
+        std::fs::write(&image, bytes).expect("write");
+        let volume = Volume::open(&image, Access::Read).expect("open");
+        assert_eq!(volume.uuid(), [9; 16]);
+        let report = volume.check(false, &|_, _| {}).expect("check");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        let number = superblock.sequence.to_string();
+        assert!(matches!(&report.notes[..], [note] if note.contains(&number)), "{:?}", report.notes);
+        drop(volume);
+        // A writer makes them equal.
+        Volume::open(&image, Access::Write).expect("open").close().expect("close");
+        let volume = Volume::open(&image, Access::Read).expect("open");
+        assert!(volume.check(false, &|_, _| {}).expect("check").notes.is_empty());
+    }
+}
+
+#[test]
+fn copies_of_two_volumes_are_damage_and_the_first_counts() {
+    let (_dir, image) = image();
+    let mut bytes = std::fs::read(&image).expect("read");
+    let block = &mut bytes[SUPERBLOCK_COPY as usize..][..BLOCK as usize];
+    let mut superblock = Superblock::decode(block).expect("superblock");
+    (superblock.sequence, superblock.checksum_seed, superblock.label[0]) = (1 << 40, 77, b'x');
+    block.copy_from_slice(&superblock.encode());
+    std::fs::write(&image, bytes).expect("write");
+    let volume = Volume::open(&image, Access::Read).expect("open");
+    assert_eq!(volume.label(), "");
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(matches!(&report.findings[..], [only] if only.invariant == "superblock-copy"));
+}

@@ -190,7 +190,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("superblock-copy", |i, _| i.write(SUPERBLOCK_COPY, &[0; BLOCK as usize])),
     ("superblock-copy", |i, _| {
         let mut other = i.good.superblock.clone();
-        other.sequence -= 1;
+        other.label[0] ^= 1;
         i.write(0, &other.encode());
     }),
     ("superblock-state", |i, _| {
