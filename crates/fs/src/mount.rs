@@ -12,8 +12,7 @@ use crate::volume::{Listeners, Volume};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
-    Backing, Device, Fault, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice,
-    OpeningLock, Store,
+    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, Overlay, Store,
 };
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -134,33 +133,16 @@ impl Volume {
     pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
         let (options, image) = (options.into(), image.as_ref());
         let name = escape_path(image);
-        let open = |access: Access| {
-            let file = FileOptions { write: access != Access::Read, ..options.file.clone() };
-            let device = FileDevice::open_with(image, &file).map_err(|e| open_error(&name, e))?;
-            Self::open_device_named(Box::new(device), &OpenOptions { access, ..options.clone() }, &name)
-        };
-        if options.access != Access::Read {
-            return open(options.access);
+        let file = FileOptions { write: options.access != Access::Read, ..options.file.clone() };
+        let device = FileDevice::open_with(image, &file).map_err(|e| open_error(&name, e))?;
+        if options.access != Access::Read || !was_left_open(&device)? {
+            return Self::open_on(Box::new(device), &options, &name);
         }
-        let is_clean =
-            |volume: &Result<Volume>| volume.as_ref().is_ok_and(|volume| volume.superblock().clean);
-        let lock = OpeningLock::shared(image).map_err(|e| open_error(&name, e))?;
-        let volume = open(Access::Read);
-        if is_clean(&volume) {
-            return volume;
-        }
-        drop(volume);
-        drop(lock);
-        // After a crash the journal must be applied once, and only a writer can do so. Of several readers one
-        // does, and the others find it done. An empty journal needs no writer.
-        let _lock = OpeningLock::alone(image).map_err(|e| open_error(&name, e))?;
-        let volume = open(Access::Read);
-        if is_clean(&volume) {
-            return volume;
-        }
-        drop(volume);
-        let _ = open(Access::Write);
-        open(Access::Read)
+        // A reader recovers and closes the volume in memory. An error prevents changes only, or is met again.
+        let device = Overlay::new(Box::new(device));
+        let writing = OpenOptions { access: Access::Write, ..options.clone() };
+        let _ = Self::open_on(Box::new(device.clone()), &writing, &name).and_then(Volume::close);
+        Self::open_on(Box::new(device), &options, &name)
     }
 
     /// Opens the volume in a file for reading and writing, or makes it where the file is missing.
@@ -199,6 +181,17 @@ impl Volume {
     }
 
     fn open_device_named(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
+        // Recovery writes, and a reader changes nothing.
+        let recovers = options.access == Access::Read && !device.is_for_closed_volumes();
+        let device = match recovers && was_left_open(device.as_ref())? {
+            true => Box::new(Overlay::new(device)),
+            false => device,
+        };
+        Self::open_on(device, options, name)
+    }
+
+    /// Opens the volume on a device that takes what recovery writes.
+    fn open_on(device: Box<dyn Device>, options: &OpenOptions, name: &str) -> Result<Volume> {
         let image = |kind, why: String| Error::Image { kind, what: name.into(), why };
         let unreadable = |not: NotASuperblock| image(kind_of(&not), explain(not));
         let access = options.access;
@@ -234,10 +227,6 @@ impl Volume {
         let volume = Self::with(Backing::Device(device), superblock.clone(), options)?;
         match journal::open(&volume.shared.state.store, &superblock, access, clean) {
             Ok(damage) => *volume.shared.journal_damage.lock() = damage,
-            Err(Fault::Io { doing: "writing", .. }) if access == Access::Read => {
-                let why = "not closed cleanly; it must be opened for writing once".into();
-                return Err(image(ErrorKind::NotClosed, why));
-            }
             Err(fault) => return Err(fault.into()),
         }
         if torn && access != Access::Read {
@@ -330,6 +319,11 @@ impl Drop for Volume {
         let _ = self.finish();
         self.shared.stop_helpers();
     }
+}
+
+/// Returns whether the volume was not closed. A superblock that cannot be used says nothing.
+fn was_left_open(device: &dyn Device) -> Result<bool> {
+    Ok(read_superblock(device)?.is_ok_and(|(superblock, _)| !superblock.clean))
 }
 
 /// Reads both copies of the superblock. Returns the better one, and whether a crash came between the writes

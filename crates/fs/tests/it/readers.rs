@@ -130,3 +130,32 @@ fn readers_that_come_at_once_after_a_crash_all_open_the_volume() {
         }
     }
 }
+
+#[test]
+fn a_reader_changes_no_byte_of_a_volume_that_was_not_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("volume.lane");
+    let volume = fill(&image);
+    let orphan = volume.write_file("/d/orphan", b"held").expect("write").ino;
+    volume.hold(orphan).expect("hold");
+    volume.remove_file("/d/orphan").expect("remove");
+    volume.write_file("/d/last", b"in the journal only").expect("write");
+    volume.sync().expect("sync");
+    let copy = dir.path().join("copy.lane");
+    std::fs::copy(&image, &copy).expect("copy");
+    let before = std::fs::read(&copy).expect("read");
+    for _ in 0..2 {
+        let volume = Volume::open(&copy, Access::Read).expect("open");
+        assert_eq!(volume.read_file("/d/last").expect("read"), b"in the journal only");
+        read_all(&volume);
+        let report = volume.check(false, &|_, _| {}).expect("check");
+        assert!(report.findings.is_empty() && report.orphans == 0, "{report:?}");
+        // It counts as closed, so it can be published.
+        volume.used_blocks(0).expect("used blocks");
+        drop(volume);
+        assert!(std::fs::read(&copy).expect("read") == before, "the image has changed");
+    }
+    // A writer recovers it for good.
+    Volume::open(&copy, Access::Write).expect("open").close().expect("close");
+    assert!(std::fs::read(&copy).expect("read") != before);
+}

@@ -371,7 +371,7 @@ fn after_a_crash(dir: &tempfile::TempDir) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_volume_that_was_not_closed_is_a_closed_one_after_its_first_use() {
+fn a_volume_that_was_not_closed_is_a_closed_one_after_its_first_writer() {
     let is_closed = |image: &std::path::Path| {
         let bytes = std::fs::read(image).expect("read");
         format::superblock::Superblock::decode(&bytes[..4096]).expect("a superblock").clean
@@ -392,7 +392,8 @@ fn a_volume_that_was_not_closed_is_a_closed_one_after_its_first_use() {
         let image = after_a_crash(&dir);
         assert!(!is_closed(&image));
         first_use(&image);
-        assert!(is_closed(&image), "{name}");
+        // A reader recovers in memory.
+        assert_eq!(is_closed(&image), name != "reading", "{name}");
         let volume = Volume::open(&image, Access::Read).expect("open");
         assert_eq!(volume.read_file("/a").expect("read"), b"content");
     }

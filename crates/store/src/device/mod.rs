@@ -16,8 +16,8 @@ mod identity;
 mod lock;
 mod memory;
 mod ofd;
-mod opening;
 mod options;
+mod overlay;
 mod parallel;
 mod pool;
 mod ring;
@@ -31,8 +31,8 @@ pub use file::FileDevice;
 pub use identity::FileId;
 pub use lock::has_writer;
 pub use memory::MemoryDevice;
-pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
+pub use overlay::Overlay;
 pub use snapshot::DeviceSnapshot;
 pub(crate) use snapshot::Preserving;
 
@@ -152,6 +152,13 @@ pub trait Device: Send + Sync {
     /// The first error; it is then unknown which of the other writes were done.
     fn write_many(&self, requests: &[Write<'_>]) -> io::Result<()> {
         requests.iter().try_for_each(|request| self.write_at(request.at, request.data))
+    }
+
+    /// Makes the block at `at` read as the one at `from` does now, without a copy. False where the device can
+    /// only be written.
+    fn take_from(&self, at: u64, from: u64) -> bool {
+        let _ = (at, from);
+        false
     }
 
     /// Makes all writes before the call durable.

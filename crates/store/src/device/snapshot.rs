@@ -311,6 +311,11 @@ impl Device for Preserving {
         self.device.write_many(requests)
     }
 
+    fn take_from(&self, at: u64, from: u64) -> bool {
+        self.save(std::iter::once((at, BLOCK as usize)));
+        self.device.take_from(at, from)
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.device.flush()
     }

@@ -307,7 +307,11 @@ impl ScanResult<'_> {
 
     /// Writes copies of the piece in memory in place. Their positions ascend.
     fn write_piece(&self, sums: &Checksummer, copies: &[(u64, LoggedCopy)]) -> Result<(), Fault> {
-        let positions: Vec<u64> = copies.iter().map(|(at, _)| *at).collect();
+        let (log, is_as_in_log) = (&self.log, |at: &u64| !self.data_sums.contains_key(at));
+        let taken = |(at, copy): &&(u64, LoggedCopy)| {
+            is_as_in_log(at) && log.device.take_from(*at, log.ring.position(log.tail + copy.n))
+        };
+        let positions: Vec<u64> = copies.iter().filter(|copy| !taken(copy)).map(|(at, _)| *at).collect();
         write_in_place(self.log.device, &positions, |at, out| {
             if let Some(copy) = self.copies.get(&at) {
                 out.copy_from_slice(self.log.get(copy.n));
