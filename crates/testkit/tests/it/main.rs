@@ -6,6 +6,7 @@ mod alloc_soak;
 mod canaries;
 mod crash;
 mod faulty;
+mod foreign;
 mod fsck_canaries;
 mod hostile;
 mod killed;
