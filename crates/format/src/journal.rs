@@ -20,12 +20,16 @@ layout! {
     TAIL: u64, 16;
     /// Number of that commit; without one, of the next commit
     SEQUENCE: u64, 24;
+    /// Free blocks, as in the superblock, before that commit
+    FREE_BLOCKS: u64, 32;
+    /// Inodes in use, as in the superblock, before that commit; 0 where neither count is known
+    INODES: u64, 40;
     /// Zero
-    RESERVED1: u64, 32, 508;
+    RESERVED1: u64, 48, 506;
 }
 
 // The fields of a header that change lie in its first sector, which a device writes as a whole or not at all.
-const _: () = assert!(journal_header::SEQUENCE.offset + 8 <= 512);
+const _: () = assert!(journal_header::INODES.offset + 8 <= 512);
 
 layout! {
     /// A descriptor, which gives the home positions of the blocks that follow it, or a revocation, which no
@@ -70,8 +74,12 @@ layout! {
     CONTENT: u32, 32;
     /// Zero
     RESERVED1: u32, 36;
+    /// Free blocks, as in the superblock, with this commit
+    FREE_BLOCKS: u64, 40;
+    /// Inodes in use, as in the superblock, with this commit; 0 where neither count is known
+    INODES: u64, 48;
     /// Zero
-    RESERVED2: u64, 40, 507;
+    RESERVED2: u64, 56, 505;
 }
 
 /// Blocks of a journal before the ring: copies of its header.

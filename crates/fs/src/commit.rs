@@ -1,13 +1,15 @@
 //! Durability: commits, and the thread that makes them in the background.
 
 use crate::attempt::Core;
+use crate::counts::Counts;
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
+use crate::options::Access;
 use crate::shared::Shared;
 use crate::transaction::{free_deferred, put_back};
 use crate::writer::{Freed, Writer};
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK};
-use lanefs_store::{Closed, Fault, Reader, Snapshot, Store};
+use lanefs_store::{Closed, Fault, Reader, Snapshot, Store, Totals};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -190,10 +192,11 @@ impl Shared {
             let mut edit = Edit::new(&core, writer, 0);
             match free_deferred(&mut edit, freed) {
                 Ok(()) => {
+                    let totals = self.totals_with(edit.counts);
                     let (blocks, extents) = freed_positions(edit.freed);
                     let mut all = changed.to_vec();
                     all.append(&mut edit.tx.take_changed());
-                    return self.state.store.snapshot(all, &blocks, &extents);
+                    return self.state.store.snapshot(all, &blocks, &extents, totals);
                 }
                 Err(fault) => {
                     drop(edit);
@@ -201,6 +204,13 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Returns the counts of the volume with these changes, for the log: those of a repair may be wrong.
+    pub(crate) fn totals_with(&self, more: Counts) -> Option<Totals> {
+        let mut sum = self.state.counts.sum();
+        sum += more;
+        (self.access == Access::Write).then_some(sum.totals())
     }
 
     /// Fetches a block that the frees missed, or lets another thread end the fetch of one that they take out

@@ -1,6 +1,6 @@
 //! Counts of free blocks and of inodes in use, one line for each writer.
 
-use lanefs_store::SLOTS;
+use lanefs_store::{SLOTS, Totals};
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -13,6 +13,13 @@ pub(crate) struct Counts {
     pub(crate) inodes: i64,
     /// Blocks of file data that the next commit frees.
     pub(crate) deferred: i64,
+}
+
+impl Counts {
+    /// Returns the counts of a whole volume as the superblock and the log have them.
+    pub(crate) fn totals(self) -> Totals {
+        Totals { free_blocks: self.free_blocks.max(0) as u64, inodes: self.inodes.max(0) as u64 }
+    }
 }
 
 impl AddAssign for Counts {
@@ -50,14 +57,15 @@ impl VolumeCounts {
     }
 
     /// Sets the counts to counted values. The caller has exclusive access.
-    pub(crate) fn set(&self, free_blocks: u64, inodes: u64) {
+    pub(crate) fn set(&self, totals: Totals) {
+        let (free_blocks, inodes) = (totals.free_blocks as i64, totals.inodes as i64);
         let now = self.sum();
         let start = &self.lines[SLOTS];
-        start.free_blocks.fetch_add((free_blocks as i64).wrapping_sub(now.free_blocks), Ordering::Relaxed);
-        start.inodes.fetch_add((inodes as i64).wrapping_sub(now.inodes), Ordering::Relaxed);
+        start.free_blocks.fetch_add(free_blocks.wrapping_sub(now.free_blocks), Ordering::Relaxed);
+        start.inodes.fetch_add(inodes.wrapping_sub(now.inodes), Ordering::Relaxed);
         debug_assert_eq!(
             self.sum(),
-            Counts { free_blocks: free_blocks as i64, inodes: inodes as i64, deferred: now.deferred },
+            Counts { free_blocks, inodes, deferred: now.deferred },
             "the sum is what was counted"
         );
     }

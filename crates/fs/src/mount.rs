@@ -13,6 +13,7 @@ use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
     Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, Overlay, Store,
+    Totals,
 };
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -233,8 +234,8 @@ impl Volume {
             volume.write_superblock(clean)?;
         }
         if !clean {
-            match volume.recount() {
-                Ok((free_blocks, inodes)) => volume.shared.state.counts.set(free_blocks, inodes),
+            match volume.recovered_totals() {
+                Ok(totals) => volume.shared.state.counts.set(totals),
                 // The rest can be read, and repaired.
                 Err(Error::Damaged { .. }) if access != Access::Write => {}
                 Err(error) => return Err(error),
@@ -250,11 +251,22 @@ impl Volume {
         Ok(volume)
     }
 
+    /// Returns the counts of a volume that was not closed: those of the last commit, where they are possible.
+    fn recovered_totals(&self) -> Result<Totals> {
+        let store = &self.shared.state.store;
+        let is_possible = |totals: &Totals| totals.free_blocks <= store.bytes() / BLOCK;
+        store.logged_totals().filter(is_possible).map_or_else(|| self.recount(), Ok)
+    }
+
     /// Counts free blocks and inodes in use, group by group: where one is missed, no other is counted again.
-    pub(crate) fn recount(&self) -> Result<(u64, u64)> {
-        (0..self.group_count()).try_fold((0u64, 0u64), |(free, inodes), number| {
-            let (more_free, more_inodes) = self.view(|core| recount(core, number))?;
-            Ok((free.saturating_add(more_free), inodes.saturating_add(more_inodes)))
+    pub(crate) fn recount(&self) -> Result<Totals> {
+        let none = Totals { free_blocks: 0, inodes: 0 };
+        (0..self.group_count()).try_fold(none, |sum, number| {
+            let more = self.view(|core| recount(core, number))?;
+            Ok(Totals {
+                free_blocks: sum.free_blocks.saturating_add(more.free_blocks),
+                inodes: sum.inodes.saturating_add(more.inodes),
+            })
         })
     }
 

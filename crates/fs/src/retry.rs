@@ -1,6 +1,7 @@
 //! Operations: attempt by attempt, until one is valid.
 
 use crate::attempt::Core;
+use crate::counts::Counts;
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
 use crate::options::Access;
@@ -218,6 +219,8 @@ impl Shared {
                 return Err(Code::ReadOnly.into());
             }
             if !self.marked.load(Ordering::Acquire) {
+                // From then on the counts of the log are valid, and those of the superblock are not.
+                self.state.store.begin_log(self.totals_with(Counts::default()))?;
                 self.write_superblock(&mut superblock, false)?;
                 self.marked.store(true, Ordering::Release);
                 if !self.commits_in_background.swap(true, Ordering::Relaxed) {

@@ -67,7 +67,8 @@ impl Volume {
             ..OpenOptions::default()
         })?;
         if shared.access != Access::Read {
-            (superblock.free_blocks, superblock.inodes) = volume.recount()?;
+            let totals = volume.recount()?;
+            (superblock.free_blocks, superblock.inodes) = (totals.free_blocks, totals.inodes);
             snapshot.set_superblock(&superblock);
         }
         for group in 0..volume.group_count() {

@@ -132,10 +132,9 @@ impl Volume {
     }
 
     pub(crate) fn write_superblock(&self, clean: bool) -> Result<()> {
-        let counts = self.shared.state.counts.sum();
+        let totals = self.shared.state.counts.sum().totals();
         let mut superblock = self.shared.superblock.lock();
-        superblock.free_blocks = counts.free_blocks.max(0) as u64;
-        superblock.inodes = counts.inodes.max(0) as u64;
+        (superblock.free_blocks, superblock.inodes) = (totals.free_blocks, totals.inodes);
         self.shared.write_superblock(&mut superblock, clean)
     }
 
@@ -147,10 +146,9 @@ impl Volume {
 
     /// Returns the properties of the volume as a whole.
     pub fn superblock(&self) -> Superblock {
-        let counts = self.shared.state.counts.sum();
+        let totals = self.shared.state.counts.sum().totals();
         let mut superblock = self.shared.superblock.lock().clone();
-        superblock.free_blocks = counts.free_blocks.max(0) as u64;
-        superblock.inodes = counts.inodes.max(0) as u64;
+        (superblock.free_blocks, superblock.inodes) = (totals.free_blocks, totals.inodes);
         superblock
     }
 

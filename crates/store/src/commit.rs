@@ -12,7 +12,7 @@ use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, wri
 use crate::seal::Sealer;
 use crate::state::{self, ABSENT, DATA, EVICTING, FETCHING, FIXED, FREE};
 use crate::write_back::{FAILED, JOURNALED_DATA};
-use crate::{Device, Fault, IoBuf, Store, Write, planted};
+use crate::{Device, Fault, IoBuf, Store, Totals, Write, planted};
 use lanefs_format::BLOCK;
 use lanefs_sync::yield_now;
 use std::collections::BTreeSet;
@@ -27,6 +27,7 @@ pub struct Snapshot {
     revoked: Vec<u64>,
     /// Blocks of file data that are written in place.
     data: Vec<u64>,
+    totals: Option<Totals>,
 }
 
 /// The meaning of a journal's content.
@@ -72,6 +73,23 @@ impl Store {
             }
         }
         Ok(recovered)
+    }
+
+    /// Returns the counts of the volume with the last commit in the journal, where they are known.
+    pub fn logged_totals(&self) -> Option<Totals> {
+        self.commits.journal.lock().as_ref().and_then(Journal::totals)
+    }
+
+    /// Gives the journal the counts of the volume before the first change.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn begin_log(&self, totals: Option<Totals>) -> Result<(), Fault> {
+        let begun = self.guarded(|device| match self.commits.journal.lock().as_mut() {
+            Some(journal) => journal.begin(device, &self.sums, totals),
+            None => Ok(()),
+        });
+        begun.map(|_| ())
     }
 
     /// Checks the journal of `blocks` blocks at `at`, which is in use or that of a closed volume. Nothing is
@@ -184,7 +202,8 @@ impl Store {
     }
 
     /// Copies all changed blocks. `freed_blocks` are positions of metadata blocks, `freed_ranges` first
-    /// blocks and counts of file data, that this commit frees. The caller has closed the gate.
+    /// blocks and counts of file data, that this commit frees; `totals` are the counts of the volume with it,
+    /// where they are known. The caller has closed the gate.
     ///
     /// # Errors
     /// [`Fault::Io`] where a table must be read that takes a checksum.
@@ -193,6 +212,7 @@ impl Store {
         changed: Vec<u64>,
         freed_blocks: &[u64],
         freed_ranges: &[(u64, u64)],
+        totals: Option<Totals>,
     ) -> Result<Snapshot, Fault> {
         let mut list: BTreeSet<u64> = changed.into_iter().collect();
         list.extend(self.commits.carried_over.lock().iter());
@@ -244,7 +264,7 @@ impl Store {
         let mut revoked = self.revocations(freed_blocks, freed_ranges);
         // A block that was freed and allocated again has its new copy.
         revoked.retain(|at| copies.get(*at).is_none());
-        Ok(Snapshot { copies, revoked, data: data.into_iter().collect() })
+        Ok(Snapshot { copies, revoked, data: data.into_iter().collect(), totals })
     }
 
     fn copy_sealed(&self, list: &BTreeSet<u64>) -> Copies {
@@ -314,18 +334,23 @@ impl Store {
             return Ok(());
         }
         let mut guard = self.commits.journal.lock();
-        let mut journal = guard.as_mut().filter(|_| journaled);
+        let mut journal = guard.as_mut();
         let (blocks, revoked) = (copies.positions.len(), snapshot.revoked.len());
-        if let Some(journal) = journal.as_deref_mut()
+        if let Some(journal) = journal.as_deref_mut().filter(|_| journaled)
             && !journal.fits(blocks, revoked)
         {
             self.checkpoint_into(device, journal)?;
         }
         match journal {
-            Some(journal) if journal.fits(blocks, revoked) => self.append(device, journal, &snapshot)?,
+            Some(journal) if journaled && journal.fits(blocks, revoked) => {
+                self.append(device, journal, &snapshot)?;
+            }
             // Without a journal, or for a single change that is larger than it, the commit is in place and
             // not atomic.
-            _ => {
+            journal => {
+                if let Some(journal) = journal {
+                    journal.begin(device, &self.sums, None)?;
+                }
                 let copy = |at: u64, out: &mut [u8]| {
                     if let Some(image) = copies.get(at) {
                         out.copy_from_slice(image);
@@ -347,7 +372,12 @@ impl Store {
         };
         let is_logged = |(at, _): &(u64, &[u8])| implied.left_out.binary_search(at).is_err();
         let blocks: Vec<(u64, &[u8])> = copies.iter().filter(is_logged).collect();
-        let commit = Commit { blocks: &blocks, summed: &implied.summed, revoked: &snapshot.revoked };
+        let commit = Commit {
+            blocks: &blocks,
+            summed: &implied.summed,
+            revoked: &snapshot.revoked,
+            totals: snapshot.totals,
+        };
         journal.append(device, &self.sums, &commit)?;
         let mut pending = self.commits.pending.lock();
         for at in &snapshot.revoked {

@@ -31,7 +31,7 @@
 //! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; reserved memory; atomic copies; bytes of state |
 //! | `device` | files, raw devices, memory |
 //! | [`host_path`] | paths of the host, walked by descriptor |
-//! | `fault`, `range` | why an attempt cannot go on; consecutive blocks |
+//! | `fault`, `range`, `totals` | why an attempt cannot go on; consecutive blocks; counts of the volume |
 //! | `planted` | bugs that schedule tests plant; these tests replace the primitives of [`lanefs_sync`] |
 //!
 //! Only this crate knows which device has the bytes; it knows nothing of files and directories.
@@ -80,6 +80,7 @@ mod stats;
 mod store;
 mod sum;
 mod table_ahead;
+mod totals;
 mod tx;
 #[cfg(any(lanefs_planted = "race", lanefs_planted = "overrun", lanefs_planted = "alias"))]
 mod undefined;
@@ -108,6 +109,7 @@ pub use reader::{Reader, Version};
 pub use scrub::{IdleReads, ScrubbedData};
 pub use stats::StoreStats;
 pub use store::{Backing, Store};
+pub use totals::Totals;
 pub use tx::{Log, Tx};
 pub use view::{View, prefetch};
 pub use watch::Watched;

@@ -104,7 +104,7 @@ fn change(
 }
 
 fn commit(store: &Store, log: &mut Log) {
-    let snapshot = store.snapshot(log.take_changed(), &[], &[]).expect("no tables");
+    let snapshot = store.snapshot(log.take_changed(), &[], &[], None).expect("no tables");
     store.commit(snapshot).expect("a device that works");
 }
 

@@ -94,7 +94,7 @@ use crate::volume::Volume;
 use crate::writer::Writer;
 use journal_state::JournalState;
 use lanefs_format::{BLOCK, Code};
-use lanefs_store::Reader;
+use lanefs_store::{Reader, Totals};
 use obstacles::{MAKE_ROOM, Obstacles};
 use pass::{Pass, Tables};
 use progress::Progress;
@@ -280,7 +280,7 @@ impl Volume {
         if let Some(writer) = pass.writer.as_deref_mut() {
             // The bitmaps were rebuilt from the blocks in use: preallocated blocks are free.
             (writer.hints, writer.prealloc) = (Hints::default(), Prealloc::default());
-            self.shared.state.counts.set(free, inodes);
+            self.shared.state.counts.set(Totals { free_blocks: free, inodes });
             // Free space may be used from here on, so the device must know.
             self.shared.commit_exclusive(writer)?;
         }

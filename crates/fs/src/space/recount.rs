@@ -8,9 +8,10 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, chunk_entry,
     group as g,
 };
+use lanefs_store::Totals;
 
-/// Counts free blocks and inodes in use of a group.
-pub(crate) fn recount(core: &Core<'_>, number: u64) -> Outcome<(u64, u64)> {
+/// Counts free blocks and inodes in use in a group.
+pub(crate) fn recount(core: &Core<'_>, number: u64) -> Outcome<Totals> {
     let (view, mut inodes) = (group(core, number)?, 0);
     for chunk in (0..CHUNKS_PER_GROUP).filter(|c| view.get(g::METADATA) >> c & 1 != 0) {
         let at = number * GROUP + chunk * CHUNK;
@@ -21,5 +22,5 @@ pub(crate) fn recount(core: &Core<'_>, number: u64) -> Outcome<(u64, u64)> {
             }
         }
     }
-    Ok((view.get(g::FREE), inodes))
+    Ok(Totals { free_blocks: view.get(g::FREE), inodes })
 }

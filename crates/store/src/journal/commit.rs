@@ -2,7 +2,7 @@
 
 use super::aligned::AlignedBuffer;
 use super::ring::Ring;
-use crate::Fault;
+use crate::{Fault, Totals};
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
     JOURNAL_SUMMED, journal_commit as c, journal_descriptor as d,
@@ -22,6 +22,8 @@ pub(crate) struct Commit<'a> {
     /// Positions of blocks that this commit frees: recovery writes no copy of them from this commit or an
     /// earlier one. None of them is among `blocks`.
     pub(crate) revoked: &'a [u64],
+    /// The counts of the volume with this commit, where they are known.
+    pub(crate) totals: Option<Totals>,
 }
 
 /// Returns the number of blocks of a commit in the log.
@@ -83,6 +85,9 @@ impl Commit<'_> {
         c::SEQUENCE.write(record, sequence);
         c::BLOCKS.write(record, total - 1);
         c::CONTENT.write(record, Checksummer::append(0, before));
+        let (free_blocks, inodes) = Totals::encode(self.totals);
+        c::FREE_BLOCKS.write(record, free_blocks);
+        c::INODES.write(record, inodes);
         sums.seal(BlockKind::Journal, ring.position(slot + total - 1), record, 0);
     }
 }

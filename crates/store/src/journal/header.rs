@@ -10,7 +10,7 @@
 use super::aligned::AlignedBuffer;
 use super::ring::{Ring, SEQUENCE_END};
 use crate::fault::io_fault;
-use crate::{Device, Fault};
+use crate::{Device, Fault, Totals};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADER, JOURNAL_HEADERS, journal_header as h};
 
 /// The begin of the log.
@@ -20,6 +20,8 @@ pub(super) struct Tail {
     pub(super) slot: u64,
     /// Number of that commit. It grows with each write of the headers.
     pub(super) sequence: u64,
+    /// The counts of the volume before that commit, where they are known.
+    pub(super) totals: Option<Totals>,
 }
 
 /// Reads the newer of the headers that are good.
@@ -61,7 +63,10 @@ fn read_one(device: &dyn Device, sums: &Checksummer, ring: Ring, at: u64) -> Res
     }
     let (tail, sequence) = (h::TAIL.read(&block).unwrap_or(0), h::SEQUENCE.read(&block).unwrap_or(0));
     match ring.slot(tail) {
-        Some(slot) if sequence > 0 && sequence < SEQUENCE_END => Ok(Tail { slot, sequence }),
+        Some(slot) if sequence > 0 && sequence < SEQUENCE_END => {
+            let totals = Totals::decode(h::FREE_BLOCKS.read(&block), h::INODES.read(&block));
+            Ok(Tail { slot, sequence, totals })
+        }
         _ => Err(Fault::damaged(at, "an impossible journal header")),
     }
 }
@@ -74,11 +79,14 @@ pub(super) fn write(device: &dyn Device, sums: &Checksummer, ring: Ring, tail: T
     let at = ring.header(0);
     debug_assert!(tail.sequence > 0, "{tail:?}");
     let mut blocks = AlignedBuffer::zeroed((JOURNAL_HEADERS * BLOCK) as usize);
+    let (free_blocks, inodes) = Totals::encode(tail.totals);
     for (copy, block) in (0..).zip(blocks.chunks_exact_mut(BLOCK as usize)) {
         h::KIND.write(block, BlockKind::Journal as u8);
         h::ROLE.write(block, JOURNAL_HEADER);
         h::TAIL.write(block, ring.number(tail.slot));
         h::SEQUENCE.write(block, tail.sequence);
+        h::FREE_BLOCKS.write(block, free_blocks);
+        h::INODES.write(block, inodes);
         sums.seal(BlockKind::Journal, ring.header(copy), block, 0);
     }
     device.write_slice(at, &blocks).map_err(|e| io_fault(at, "writing", &e))?;

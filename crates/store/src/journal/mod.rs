@@ -60,7 +60,7 @@ pub(crate) use implied::Implied;
 pub(crate) use pending::{Image, Pending};
 
 use crate::fault::io_fault;
-use crate::{Device, Fault};
+use crate::{Device, Fault, Totals};
 use commit::blocks_in_log;
 use header::Tail;
 use lanefs_format::{BLOCK, Checksummer, Code, journal_descriptor as d};
@@ -74,8 +74,10 @@ pub(crate) struct Journal {
     head: u64,
     /// Number of the next commit.
     next: u64,
-    /// The commits in the log, oldest first: number, and number of blocks.
-    log: VecDeque<(u64, u64)>,
+    /// The commits in the log, oldest first.
+    log: VecDeque<Logged>,
+    /// The counts of the volume before the oldest commit in the log, where they are known.
+    totals: Option<Totals>,
     /// Sum of the blocks in `log`.
     used: u64,
     /// The header on the device has a number that must not be used again.
@@ -86,6 +88,15 @@ pub(crate) struct Journal {
     written: u64,
     /// Memory in which commits are encoded. It is kept, because new memory costs more than filling it.
     staging: AlignedBuffer,
+}
+
+/// A commit in the log.
+#[derive(Clone, Copy)]
+struct Logged {
+    sequence: u64,
+    blocks: u64,
+    /// The counts of the volume with it, where they are known.
+    totals: Option<Totals>,
 }
 
 /// The damage of a journal that only a forger can have brought so far.
@@ -120,7 +131,7 @@ impl Journal {
             sequence = 1;
         }
         device.flush().map_err(|e| io_fault(at, "flushing", &e))?;
-        let mut journal = Self::with(ring, Tail { slot: 0, sequence });
+        let mut journal = Self::with(ring, Tail { slot: 0, sequence, totals: None });
         journal.write_header(device, sums)?;
         Ok(journal)
     }
@@ -143,7 +154,8 @@ impl Journal {
         let mut found = recover::scan(device, sums, ring, tail, volume_len)?;
         let recovered = found.next != tail.sequence;
         // The commit with the number `found.next` may have been begun.
-        let head = Tail { slot: (tail.slot + found.blocks) % ring.len(), sequence: found.next + 1 };
+        let slot = (tail.slot + found.blocks) % ring.len();
+        let head = Tail { slot, sequence: found.next + 1, totals: found.totals };
         let mut journal = Self::with(ring, head);
         if recovered {
             found.replay(sums)?;
@@ -174,7 +186,8 @@ impl Journal {
             return Err(Fault::damaged(at, WORN));
         }
         // A torn commit may have left blocks with the header's number.
-        Ok(Self::with(ring, Tail { slot: tail.slot, sequence: tail.sequence + 1 }))
+        // The superblock has the counts.
+        Ok(Self::with(ring, Tail { slot: tail.slot, sequence: tail.sequence + 1, totals: None }))
     }
 
     /// Checks that both headers are good, and that no block of the ring has a number from `next` on, or above
@@ -235,6 +248,7 @@ impl Journal {
             head: head.slot,
             next: head.sequence,
             log: VecDeque::new(),
+            totals: head.totals,
             used: 0,
             header_is_stale: true,
             failed: false,
@@ -309,12 +323,33 @@ impl Journal {
         if self.staging.capacity() > STAGING_KEPT {
             self.staging = AlignedBuffer::default();
         }
-        self.log.push_back((self.next, blocks));
+        self.log.push_back(Logged { sequence: self.next, blocks, totals: commit.totals });
         self.used += blocks;
         self.head = (self.head + blocks) % self.ring.len();
         self.next += 1;
         self.assert_whole();
         Ok(())
+    }
+
+    /// Returns the counts of the volume with the last commit, where they are known.
+    pub(crate) fn totals(&self) -> Option<Totals> {
+        self.log.back().map_or(self.totals, |commit| commit.totals)
+    }
+
+    /// Writes the headers of a log that is empty with the counts of the volume as it is, `None` where they are
+    /// about to become wrong: a commit in place follows. Durable on return.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]: the journal then takes no more commits.
+    pub(crate) fn begin(
+        &mut self,
+        device: &dyn Device,
+        sums: &Checksummer,
+        totals: Option<Totals>,
+    ) -> Result<(), Fault> {
+        debug_assert!(self.log.is_empty(), "the counts before commits in the log are known already");
+        self.totals = totals;
+        self.guarded(|journal| journal.write_header(device, sums))
     }
 
     /// Frees the space of commits up to number `done`. The caller has written their blocks in place, except
@@ -328,11 +363,10 @@ impl Journal {
         sums: &Checksummer,
         done: u64,
     ) -> Result<(), Fault> {
-        let freed = self.log.iter().take_while(|(sequence, _)| *sequence <= done).count();
-        if freed == 0 {
-            return Ok(());
-        }
-        self.used -= self.log.drain(..freed).map(|(_, blocks)| blocks).sum::<u64>();
+        let freed = self.log.iter().take_while(|commit| commit.sequence <= done).count();
+        let Some(last) = freed.checked_sub(1).map(|last| self.log[last]) else { return Ok(()) };
+        self.totals = last.totals;
+        self.used -= self.log.drain(..freed).map(|commit| commit.blocks).sum::<u64>();
         self.assert_whole();
         self.guarded(|journal| journal.write_header(device, sums))
     }
@@ -351,21 +385,18 @@ impl Journal {
     /// last.
     fn assert_whole(&self) {
         debug_assert!(self.head < self.ring.len() && self.used <= self.ring.len());
-        debug_assert_eq!(self.used, self.log.iter().map(|(_, blocks)| blocks).sum::<u64>());
+        debug_assert_eq!(self.used, self.log.iter().map(|commit| commit.blocks).sum::<u64>());
         debug_assert!(
-            self.log
-                .iter()
-                .map(|(sequence, _)| *sequence)
-                .rev()
-                .eq((0..self.next).rev().take(self.log.len()))
+            self.log.iter().map(|commit| commit.sequence).rev().eq((0..self.next).rev().take(self.log.len()))
         );
     }
 
     /// Writes the headers with the log's present tail. Durable on return.
     fn write_header(&mut self, device: &dyn Device, sums: &Checksummer) -> Result<(), Fault> {
         let slot = (self.head + self.ring.len() - self.used) % self.ring.len();
-        let sequence = self.log.front().map_or(self.next, |(sequence, _)| *sequence);
-        self.written += header::write(device, sums, self.ring, Tail { slot, sequence })?;
+        let sequence = self.log.front().map_or(self.next, |commit| commit.sequence);
+        let tail = Tail { slot, sequence, totals: self.totals };
+        self.written += header::write(device, sums, self.ring, tail)?;
         self.header_is_stale = false;
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::header::Tail;
 use super::ring::{Ring, SEQUENCE_END, identify, number};
 use super::write_in_place;
 use crate::fault::io_fault;
-use crate::{Device, Fault};
+use crate::{Device, Fault, Totals};
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, Field, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
     JOURNAL_SUMMED, SUPERBLOCK_COPY, SumPlace, journal_commit as c, journal_descriptor as d,
@@ -105,6 +105,8 @@ pub(super) struct ScanResult<'a> {
     pub(super) blocks: u64,
     /// Number of the first commit that is incomplete or missing.
     pub(super) next: u64,
+    /// The counts of the volume with these commits, where they are known.
+    pub(super) totals: Option<Totals>,
     /// The newest copy of each block that was not revoked, by the position of the block.
     copies: BTreeMap<u64, LoggedCopy>,
     /// Checksums of file data that are newer than the newest copy of their block of checksums, by the
@@ -116,6 +118,7 @@ pub(super) struct ScanResult<'a> {
 #[derive(Default)]
 struct Contents {
     blocks: u64,
+    totals: Option<Totals>,
     copies: Vec<(u64, LoggedCopy)>,
     /// Those of the copies that are summed: position, block of the log, and checksum of the data.
     summed: Vec<(u64, u64, u32)>,
@@ -142,6 +145,7 @@ pub(super) fn scan<'a>(
         log,
         blocks: 0,
         next: tail.sequence,
+        totals: tail.totals,
         copies: BTreeMap::new(),
         data_sums: BTreeMap::new(),
     };
@@ -184,6 +188,7 @@ fn read_commit(
         if role == JOURNAL_COMMIT {
             let whole = c::BLOCKS.read(block) == Some(n - first) && c::CONTENT.read(block) == Some(content);
             contents.blocks = n - first + 1;
+            contents.totals = Totals::decode(c::FREE_BLOCKS.read(block), c::INODES.read(block));
             return Ok(whole.then_some(contents));
         }
         content = Checksummer::append(content, block);
@@ -279,6 +284,7 @@ impl ScanResult<'_> {
         }
         self.blocks += contents.blocks;
         self.next += 1;
+        self.totals = contents.totals;
         Ok(())
     }
 

@@ -170,7 +170,7 @@ impl World {
         let snapshot = {
             let mut closed = self.gate.close_to_change(&self.store);
             let changed = closed.states.iter_mut().flat_map(|log| log.take_changed()).collect();
-            self.store.snapshot(changed, &[], &[]).expect("tables are not needed")
+            self.store.snapshot(changed, &[], &[], None).expect("tables are not needed")
         };
         self.store.commit(snapshot).expect("a device that works");
     }

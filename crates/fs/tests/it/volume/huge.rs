@@ -256,6 +256,54 @@ fn the_last_free_blocks_of_a_volume_are_found_by_a_walk_that_reads_ahead() {
     assert!(calls < groups / 8 && blocks < 12 * groups, "{calls} reads of {blocks} blocks, {groups} groups");
 }
 
+/// Opens a copy of the device as a crash now leaves it. Returns its counts of free blocks and inodes, and how
+/// many blocks of the group table that read.
+fn recover(device: &Sparse) -> ((u64, u64), u64) {
+    let mut crashed = device.clone();
+    crashed.blocks = Arc::new(Mutex::new(device.blocks.lock().clone()));
+    let table = crashed.table.as_mut().expect("a table");
+    table.reads = Arc::default();
+    let volume = open(&crashed, Access::Write).expect("open");
+    let read = crashed.table.as_ref().expect("a table").reads[1].load(Relaxed);
+    (counts(&volume), read)
+}
+
+fn counts(volume: &Volume) -> (u64, u64) {
+    (volume.superblock().free_blocks, volume.superblock().inodes)
+}
+
+#[test]
+fn an_open_after_a_crash_does_not_visit_the_groups() {
+    let small = make(GROUPS * GROUP);
+    fill(&small);
+    let device = small.enlarged(16 * TIB);
+    let volume = open(&device, Access::Write).expect("open");
+    let first = counts(&volume);
+    let recovered = |expected: (u64, u64), when: &str| {
+        let (found, read) = recover(&device);
+        assert_eq!(found, expected, "{when}");
+        assert!(read < 100, "{read} blocks {when}");
+    };
+    volume.write_file("/one", content(1)).expect("make");
+    recovered(first, "before the first commit");
+    volume.sync().expect("sync");
+    let with_one = counts(&volume);
+    assert_ne!(with_one, first);
+    recovered(with_one, "after a commit");
+    for number in 0..3000 {
+        volume.write_file(format!("/d1/{number}"), content(number % 2)).expect("make");
+    }
+    volume.remove_all("/d2").expect("remove");
+    volume.sync().expect("sync");
+    recovered(counts(&volume), "after many commits");
+    for number in 0..60_000 {
+        volume.write_file(format!("/d3/{number}"), b"").expect("make");
+    }
+    volume.sync().expect("sync");
+    recovered(counts(&volume), "after checkpoints");
+    volume.close().expect("close");
+}
+
 /// Says that this process is the child of a test.
 const LIMITED: &str = "LANEFS_HUGE_LIMITED";
 

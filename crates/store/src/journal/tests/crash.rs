@@ -154,7 +154,7 @@ impl World {
         let freed: Vec<u64> = revoked.iter().map(|cell| self.position(*cell)).collect();
         let told = if self.bug == Bug::NoRevocations { &[][..] } else { &freed[..] };
         device.loses_flushes.store(self.bug == Bug::NoFlushInAppend, Ordering::Relaxed);
-        let commit = Commit { blocks: &images, summed: &[], revoked: told };
+        let commit = Commit { blocks: &images, summed: &[], revoked: told, totals: None };
         journal.append(device, &self.sums, &commit).expect("it fits");
         device.loses_flushes.store(false, Ordering::Relaxed);
         drop(images);

@@ -49,7 +49,7 @@ fn append(
     let images: Vec<(u64, [u8; 4096])> = cells.iter().map(|(n, tag)| (cell(*n), block(*tag))).collect();
     let blocks: Vec<(u64, &[u8])> = images.iter().map(|(at, image)| (*at, &image[..])).collect();
     let revoked: Vec<u64> = revoked.iter().map(|n| cell(*n)).collect();
-    journal.append(device, &sums(), &Commit { blocks: &blocks, summed: &[], revoked: &revoked })
+    journal.append(device, &sums(), &Commit { blocks: &blocks, summed: &[], revoked: &revoked, totals: None })
 }
 
 fn read(device: &Recorder, at: u64) -> [u8; 4096] {
@@ -265,7 +265,7 @@ fn a_journal_that_is_made_anew_takes_nothing_from_the_old_one() {
     // With low numbers, recovery would find the old commits.
     let device = Recorder::new(before);
     let ring = Ring::new(AT, 32).expect("a ring");
-    let oldest = [7, 8, 9].map(|sequence| Tail { slot: 24, sequence });
+    let oldest = [7, 8, 9].map(|sequence| Tail { slot: 24, sequence, totals: None });
     let found = oldest.iter().any(|tail| {
         let device = Recorder::new(device.bytes());
         header::write(&device, &sums(), ring, *tail).expect("memory");
@@ -343,8 +343,8 @@ fn positions_that_cannot_be_are_damage() {
             let image = block(9);
             let blocks = [(at, &image[..])];
             let commit = match revoked {
-                true => Commit { blocks: &[], summed: &[], revoked: &[at] },
-                false => Commit { blocks: &blocks, summed: &[], revoked: &[] },
+                true => Commit { blocks: &[], summed: &[], revoked: &[at], totals: None },
+                false => Commit { blocks: &blocks, summed: &[], revoked: &[], totals: None },
             };
             journal.append(&device, &sums(), &commit).expect("append");
             device.take();
@@ -404,7 +404,7 @@ fn a_journal_whose_numbers_are_used_up_is_damaged_and_begins_anew() {
     let ring = Ring::new(AT, 16).expect("a ring");
     for sequence in [SEQUENCE_WORN - 1, SEQUENCE_WORN, SEQUENCE_END - 1] {
         let (device, _) = new(16);
-        header::write(&device, &sums(), ring, Tail { slot: 14, sequence }).expect("memory");
+        header::write(&device, &sums(), ring, Tail { slot: 14, sequence, totals: None }).expect("memory");
         assert!(matches!(open(&device, 16), Err(Fault::Damaged { at: AT, .. })), "{sequence}");
         assert!(Journal::open_closed(&device, &sums(), AT, 16).is_err(), "{sequence}");
         assert!(Journal::examine(&device, &sums(), AT, 16, None).is_err(), "{sequence}");
@@ -468,7 +468,7 @@ fn a_commit_that_breaks_its_promises_is_refused_and_an_empty_one_is_not_written(
     assert_eq!(append(&device, &mut journal, &[(0, 1), (1, 2)], &[5, 1]), broken);
     let short = [(cell(0), &[0; 512][..])];
     assert_eq!(
-        journal.append(&device, &sums(), &Commit { blocks: &short, summed: &[], revoked: &[] }),
+        journal.append(&device, &sums(), &Commit { blocks: &short, summed: &[], revoked: &[], totals: None }),
         broken
     );
     let last = journal.last();

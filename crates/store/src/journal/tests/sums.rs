@@ -87,7 +87,7 @@ impl Writer {
         let implied = Implied::find(&checksummer(), &copies, &self.pending);
         let logged: Vec<(u64, &[u8])> =
             copies.iter().filter(|(at, _)| !implied.left_out.contains(at)).collect();
-        let commit = Commit { blocks: &logged, summed: &implied.summed, revoked: &[] };
+        let commit = Commit { blocks: &logged, summed: &implied.summed, revoked: &[], totals: None };
         assert!(self.journal.fits(copies.positions.len(), 0));
         self.journal.append(&self.device, &checksummer(), &commit).expect("append");
         for (index, at) in copies.positions.iter().enumerate() {
@@ -226,7 +226,7 @@ fn a_summed_copy_without_its_block_of_checksums_is_damage() {
     let mut writer = Writer::new();
     let bytes = block(1);
     let blocks = [(data(0), &bytes[..])];
-    let commit = Commit { blocks: &blocks, summed: &[data(0)], revoked: &[] };
+    let commit = Commit { blocks: &blocks, summed: &[data(0)], revoked: &[], totals: None };
     writer.journal.append(&writer.device, &checksummer(), &commit).expect("append");
     let ring = AT + JOURNAL_HEADERS * BLOCK;
     let why = "a copy in the journal whose block of checksums the journal lacks";
@@ -235,7 +235,7 @@ fn a_summed_copy_without_its_block_of_checksums_is_damage() {
     // A commit that revokes the block takes it from the log, too.
     let mut writer = Writer::new();
     writer.commit(&written(&Blocks::new(), &[(0, 1)]));
-    let revoked = Commit { blocks: &[], summed: &[], revoked: &[sums_of(data(0))] };
+    let revoked = Commit { blocks: &[], summed: &[], revoked: &[sums_of(data(0))], totals: None };
     writer.journal.append(&writer.device, &checksummer(), &revoked).expect("append");
     writer.journal.append(&writer.device, &checksummer(), &commit).expect("append");
     assert_eq!(writer.check(), Err(Fault::Damaged { at: ring + 7 * BLOCK, why }));
@@ -250,8 +250,8 @@ fn a_revocation_and_other_flags_are_damage() {
         let bytes = block(2);
         let blocks = [(data(0), &bytes[..])];
         let commit = match revoked {
-            true => Commit { blocks: &[], summed: &[], revoked: &[data(0) | flags] },
-            false => Commit { blocks: &blocks, summed: &[], revoked: &[] },
+            true => Commit { blocks: &[], summed: &[], revoked: &[data(0) | flags], totals: None },
+            false => Commit { blocks: &blocks, summed: &[], revoked: &[], totals: None },
         };
         writer.journal.append(&writer.device, &checksummer(), &commit).expect("append");
         let at = AT + (JOURNAL_HEADERS + 4) * BLOCK;
