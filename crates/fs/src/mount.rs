@@ -12,8 +12,8 @@ use crate::volume::{Listeners, Volume};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
-    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, Overlay, Store,
-    Totals,
+    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, OpeningLock,
+    Overlay, Store, Totals,
 };
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -134,6 +134,8 @@ impl Volume {
     pub fn open(image: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Volume> {
         let (options, image) = (options.into(), image.as_ref());
         let name = escape_path(image);
+        let shared = || OpeningLock::shared(image).map_err(|e| open_error(&name, e));
+        let _lock = if options.access == Access::Read { Some(shared()?) } else { None };
         let file = FileOptions { write: options.access != Access::Read, ..options.file.clone() };
         let device = FileDevice::open_with(image, &file).map_err(|e| open_error(&name, e))?;
         if options.access != Access::Read || !was_left_open(&device)? {

@@ -96,8 +96,8 @@ mod write_queue;
 pub use commit::{JournalContent, Snapshot};
 pub use data::DataWrite;
 pub use device::{
-    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice, Overlay,
-    Read, ReadErrors, Write, has_writer,
+    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice,
+    OpeningLock, Overlay, Read, ReadErrors, Write, has_writer,
 };
 pub use epoch::Epoch;
 pub use fault::{Fault, Want};
