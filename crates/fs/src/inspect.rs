@@ -1,85 +1,174 @@
 //! Blocks as text, for people.
+//!
+//! The superblock, the group table and the tables of metadata chunks say what a block is. Its own first byte
+//! does not: file data may begin with any.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::inode::extent_count;
 use crate::space;
 use crate::volume::Volume;
 use lanefs_format::{
-    BLOCK, BlockKind, INODE_CORE, Layout, Pointer, chunk_entry, chunk_header, dir, extent, group, inode,
-    journal_commit, journal_descriptor, journal_header, sums, superblock, xattr_block,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, INODE_CORE, Layout, Pointer,
+    SUPERBLOCK_COPY, chunk_entry, chunk_header, dir, extent, group, inode, journal_commit,
+    journal_descriptor, journal_header, sums, superblock, xattr_block,
 };
 use std::fmt::Write;
 
+/// The use of a block, as the tables of the volume have it.
+enum BlockUse {
+    /// A structure of this kind, with more words about it.
+    Structure(BlockKind, String),
+    /// None, and the words for that.
+    Plain(&'static str),
+}
+
 /// # Blocks for people
 impl Volume {
-    /// Decodes the block at a byte position into lines of text: its kind, its fields, its list.
+    /// Decodes the block at a byte position into lines of text: its kind, its fields, its list. The tables of
+    /// the volume say what it is; the text says where they cannot be read, or the block contradicts them.
     ///
     /// # Errors
     /// [`Error::Image`] for a position outside the volume; the device's.
     pub fn inspect(&self, position: u64) -> Result<String> {
-        let at = position & !(BLOCK - 1);
-        if at >= self.shared.state.store.bytes() {
-            let why = format!("outside the volume, which has {} bytes", self.shared.state.store.bytes());
-            return Err(Error::Image {
-                kind: ErrorKind::InvalidInput,
-                what: format!("position {position:#x}"),
-                why,
-            });
+        let block = self.raw_block(position, || format!("position {position:#x}"))?;
+        Ok(self.describe(position & !(BLOCK - 1), &block))
+    }
+
+    /// Decodes one inode, as [`inspect`](Self::inspect) does a block.
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a number where no inode lies; the device's.
+    pub fn inspect_inode(&self, number: u64) -> Result<String> {
+        let size = self.shared.state.store.inode_size();
+        let (at, what) = (number.saturating_mul(size.bytes()), || format!("inode {number}"));
+        let block = self.raw_block(at, what)?;
+        let refuse = |why: String| Error::Image { kind: ErrorKind::InvalidInput, what: what(), why };
+        match self.use_of(at & !(BLOCK - 1)) {
+            BlockUse::Structure(BlockKind::Inodes, _) => {}
+            BlockUse::Structure(kind, _) => {
+                return Err(refuse(format!("no inode lies there, but a block of kind {kind:?}")));
+            }
+            BlockUse::Plain(what) => return Err(refuse(format!("no inode lies there: {what}"))),
+        }
+        let offset = (at % BLOCK) as usize;
+        let one = &block[offset..offset + size.bytes() as usize];
+        let mut text = format!("{at:#x}: inode {number}\n");
+        match inode::MODE.read(one) {
+            Some(0) => {
+                let generation = inode::GENERATION.read(one).unwrap_or(0);
+                let _ = writeln!(text, "  free; its last generation was {generation}");
+            }
+            _ => self.describe_inode(&mut text, at, one),
+        }
+        Ok(text)
+    }
+
+    /// Reads the block that a byte position is in.
+    fn raw_block(&self, position: u64, what: impl Fn() -> String) -> Result<[u8; BLOCK as usize]> {
+        let bytes = self.shared.state.store.bytes();
+        if position >= bytes {
+            let why = format!("outside the volume, which has {bytes} bytes");
+            return Err(Error::Image { kind: ErrorKind::InvalidInput, what: what(), why });
         }
         let mut block = [0; BLOCK as usize];
-        self.shared.state.store.read_raw(at, &mut block)?;
-        Ok(self.describe(at, &block))
+        self.shared.state.store.read_raw(position & !(BLOCK - 1), &mut block)?;
+        Ok(block)
+    }
+
+    /// Returns what the tables say that the block at `at` is.
+    fn use_of(&self, at: u64) -> BlockUse {
+        let superblock = self.superblock();
+        let is_in = |first: u64, blocks: u64| at >= first && (at - first) / BLOCK < blocks;
+        if at == 0 || at == SUPERBLOCK_COPY {
+            return BlockUse::Structure(BlockKind::Superblock, String::new());
+        }
+        if is_in(superblock.groups, superblock.group_count) {
+            return BlockUse::Structure(BlockKind::Group, String::new());
+        }
+        if is_in(superblock.journal, superblock.journal_blocks) {
+            return BlockUse::Structure(BlockKind::Journal, " (in the journal)".into());
+        }
+        let group = self.view(|core| {
+            let view = space::group(core, at / GROUP)?;
+            let number = at % GROUP / BLOCK;
+            let is_used = view.get(group::BITMAP.index(number as usize / 64)) >> (number % 64) & 1 != 0;
+            Ok((view.get(group::METADATA) >> (number / BLOCKS_PER_CHUNK) & 1 != 0, is_used))
+        });
+        match group {
+            Err(_) => BlockUse::Plain("of unknown use, since its group cannot be read"),
+            Ok((false, true)) => BlockUse::Plain("file data, or kept for a use to come"),
+            Ok((false, false)) => BlockUse::Plain("free"),
+            Ok((true, _)) => self.use_in_chunk(at),
+        }
+    }
+
+    /// Returns what the table of a metadata chunk says that the block at `at` is.
+    fn use_in_chunk(&self, at: u64) -> BlockUse {
+        if at % CHUNK / BLOCK < CHUNK_HEADER_BLOCKS {
+            return BlockUse::Structure(BlockKind::ChunkHeader, " (the table of a metadata chunk)".into());
+        }
+        let entry = self.view(|core| {
+            let entry = space::table_entry(core, at)?;
+            Ok((entry.get(chunk_entry::KIND), entry.get(chunk_entry::USED), entry.get(chunk_entry::OWNER)))
+        });
+        let Ok((number, used, owner)) = entry else {
+            return BlockUse::Plain("of unknown use, since the table of its metadata chunk cannot be read");
+        };
+        match BlockKind::from_number(number) {
+            Some(BlockKind::Inodes) => BlockUse::Structure(BlockKind::Inodes, format!(" ({used} in use)")),
+            Some(kind) => BlockUse::Structure(kind, format!(" (owner {owner})")),
+            None if number == 0 => BlockUse::Plain("a free block of a metadata chunk"),
+            None => BlockUse::Plain("of a kind that does not exist, by the table of its metadata chunk"),
+        }
+    }
+
+    /// Words for a block that contradicts what the tables say that it is.
+    fn doubt(&self, at: u64, kind: BlockKind, block: &[u8]) -> String {
+        let size = self.shared.state.store.inode_size().bytes() as usize;
+        let has_sum = kind == BlockKind::Inodes || kind.has_header() && kind != BlockKind::ChunkHeader;
+        let home = if kind == BlockKind::Superblock { 0 } else { at };
+        if !has_sum || self.superblock().sums().verify(kind, home, block, size, &[]) {
+            return String::new();
+        }
+        match (kind, BlockKind::from_number(block[0])) {
+            (BlockKind::Journal, _) => ", a copy of a block or unused".into(),
+            (BlockKind::Inodes, _) => ", DAMAGED: the checksum of an inode is wrong".into(),
+            (kind, Some(other)) if other == kind => ", DAMAGED: its checksum is wrong".into(),
+            (_, Some(other)) => format!(", DAMAGED: it begins as a block of kind {other:?}"),
+            (_, None) => ", DAMAGED: it begins as no block of metadata".into(),
+        }
     }
 
     fn describe(&self, at: u64, block: &[u8]) -> String {
         let mut text = String::new();
-        let table = self.view(|core| {
-            let entry = space::table_entry(core, at)?;
-            Ok((entry.get(chunk_entry::KIND), entry.get(chunk_entry::USED), entry.get(chunk_entry::OWNER)))
-        });
-        // The table entry counts only for blocks of metadata chunks; the other blocks begin with their kind.
-        let (kind, note) = match table {
-            Ok((kind, used, owner)) if BlockKind::from_number(kind).is_some() => {
-                (BlockKind::from_number(kind), format!(" (in a metadata chunk: {used} used, owner {owner})"))
+        let (kind, note) = match self.use_of(at) {
+            BlockUse::Structure(kind, note) => (kind, note),
+            BlockUse::Plain(what) => {
+                let _ = writeln!(text, "{at:#x}: {what}");
+                hex(&mut text, block);
+                return text;
             }
-            _ => (BlockKind::from_number(block[0]).filter(|kind| kind.has_header()), String::new()),
         };
-        let Some(kind) = kind else {
-            let _ = writeln!(text, "{at:#x}: no metadata block: file data or free");
+        let doubt = self.doubt(at, kind, block);
+        let _ = writeln!(text, "{at:#x}: {kind:?} block{note}{doubt}");
+        if kind == BlockKind::Journal && !doubt.is_empty() {
             hex(&mut text, block);
             return text;
-        };
-        let _ = writeln!(text, "{at:#x}: {kind:?} block{note}");
+        }
+        self.describe_as(&mut text, at, kind, block);
+        text
+    }
+
+    fn describe_as(&self, text: &mut String, at: u64, kind: BlockKind, block: &[u8]) {
         match kind {
-            BlockKind::Superblock => fields(&mut text, superblock::fields::LAYOUT, block),
-            BlockKind::Group => fields(&mut text, group::LAYOUT, block),
-            BlockKind::ChunkHeader => {
-                fields(&mut text, chunk_header::LAYOUT, block);
-                for (i, entry) in block.chunks_exact(chunk_entry::SIZE).enumerate().skip(2) {
-                    if let Some(kind) = BlockKind::from_number(entry[0]) {
-                        let owner = chunk_entry::OWNER.read(entry).unwrap_or(0);
-                        let _ = writeln!(text, "  [{i}] {kind:?} used {} owner {owner}", entry[1]);
-                    }
-                }
-            }
-            BlockKind::Inodes => self.inodes(&mut text, at, block),
-            BlockKind::Pointers => {
-                for (i, word) in block.as_chunks::<8>().0.iter().enumerate() {
-                    let word = u64::from_le_bytes(*word);
-                    match Pointer::decode(word) {
-                        Ok(None) => {}
-                        Ok(Some(p)) => {
-                            let _ = writeln!(text, "  [{i}] {p:x?}");
-                        }
-                        Err(_) => {
-                            let _ = writeln!(text, "  [{i}] invalid pointer {word:#x}");
-                        }
-                    }
-                }
-            }
-            BlockKind::Leaf => leaf(&mut text, at, block),
+            BlockKind::Superblock => fields(text, superblock::fields::LAYOUT, block),
+            BlockKind::Group => fields(text, group::LAYOUT, block),
+            BlockKind::ChunkHeader => table(text, at, block),
+            BlockKind::Inodes => self.inodes(text, at, block),
+            BlockKind::Pointers => pointers(text, block),
+            BlockKind::Leaf => leaf(text, at, block),
             BlockKind::Tree => {
-                fields(&mut text, dir::tree::LAYOUT, block);
+                fields(text, dir::tree::LAYOUT, block);
                 let count = dir::tree::COUNT.read(block).unwrap_or(0);
                 for i in 0..usize::from(count).min(dir::TREE_MAX) {
                     let hash = dir::tree::HASHES.index(i).read(block).unwrap_or(0);
@@ -89,7 +178,7 @@ impl Volume {
                 }
             }
             BlockKind::Index => {
-                fields(&mut text, dir::index::LAYOUT, block);
+                fields(text, dir::index::LAYOUT, block);
                 for i in 0..dir::index::SLOTS.len {
                     let slot = dir::Slot(dir::index::SLOTS.index(i).read(block).unwrap_or(0));
                     if slot.position() != 0 {
@@ -99,14 +188,14 @@ impl Volume {
                 }
             }
             BlockKind::Journal => match block[1] {
-                lanefs_format::JOURNAL_HEADER => fields(&mut text, journal_header::LAYOUT, block),
+                lanefs_format::JOURNAL_HEADER => fields(text, journal_header::LAYOUT, block),
                 lanefs_format::JOURNAL_DESCRIPTOR | lanefs_format::JOURNAL_REVOCATION => {
-                    fields(&mut text, journal_descriptor::LAYOUT, block);
+                    fields(text, journal_descriptor::LAYOUT, block);
                 }
-                _ => fields(&mut text, journal_commit::LAYOUT, block),
+                _ => fields(text, journal_commit::LAYOUT, block),
             },
             BlockKind::Sums => {
-                fields(&mut text, sums::LAYOUT, block);
+                fields(text, sums::LAYOUT, block);
                 for i in 0..sums::SUMS.len {
                     let sum = sums::SUMS.index(i).read(block).unwrap_or(0);
                     if sum != 0 {
@@ -115,11 +204,10 @@ impl Volume {
                 }
             }
             BlockKind::Xattr => {
-                fields(&mut text, xattr_block::LAYOUT, block);
-                hex(&mut text, &block[xattr_block::SIZE..]);
+                fields(text, xattr_block::LAYOUT, block);
+                hex(text, &block[xattr_block::SIZE..]);
             }
         }
-        text
     }
 
     fn inodes(&self, text: &mut String, at: u64, block: &[u8]) {
@@ -127,10 +215,46 @@ impl Volume {
         for (i, one) in block.chunks_exact(size).enumerate() {
             if inode::MODE.read(one) != Some(0) {
                 let _ = writeln!(text, "  inode {}:", (at as usize + i * size) / size);
-                fields(text, inode::LAYOUT, &one[..INODE_CORE]);
-                extents(text, one);
+                self.describe_inode(text, at + (i * size) as u64, one);
             }
         }
+    }
+
+    fn describe_inode(&self, text: &mut String, at: u64, one: &[u8]) {
+        if inode::CHECKSUM.read(one) != Some(self.superblock().sums().of(at, one, Some(inode::CHECKSUM))) {
+            let _ = writeln!(text, "  DAMAGED: its checksum is wrong");
+        }
+        fields(text, inode::LAYOUT, &one[..INODE_CORE]);
+        extents(text, one);
+    }
+}
+
+/// A block of a metadata chunk's table: the first one begins with its header.
+fn table(text: &mut String, at: u64, block: &[u8]) {
+    let is_first = at.is_multiple_of(CHUNK);
+    let (skipped, before) = if is_first { (2, 0) } else { (0, block.len() / chunk_entry::SIZE) };
+    if is_first {
+        fields(text, chunk_header::LAYOUT, block);
+    }
+    for (i, entry) in block.chunks_exact(chunk_entry::SIZE).enumerate().skip(skipped) {
+        if let Some(kind) = BlockKind::from_number(entry[0]) {
+            let (number, owner) = (before + i, chunk_entry::OWNER.read(entry).unwrap_or(0));
+            let _ = match kind {
+                BlockKind::Inodes => writeln!(text, "  [{number}] {kind:?}, {} in use", entry[1]),
+                _ => writeln!(text, "  [{number}] {kind:?} of {owner}"),
+            };
+        }
+    }
+}
+
+fn pointers(text: &mut String, block: &[u8]) {
+    for (i, word) in block.as_chunks::<8>().0.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let _ = match Pointer::decode(word) {
+            Ok(None) => Ok(()),
+            Ok(Some(pointer)) => writeln!(text, "  [{i}] {pointer:x?}"),
+            Err(_) => writeln!(text, "  [{i}] invalid pointer {word:#x}"),
+        };
     }
 }
 

@@ -91,6 +91,7 @@ fn every_reading_command_answers_as_on_the_image() {
         ("fsck", &[]),
         ("scrub", &[]),
         ("inspect", &["inode:2"]),
+        ("inspect", &["0x200000"]),
         ("shell", &["-c", "cd /d", "-c", "ls -l", "-c", "pwd"]),
     ] {
         let here = run(&[&[command, text(&p.v.image)], args].concat());

@@ -1,6 +1,9 @@
 //! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are no images; help.
 
 use crate::common::{TestVolume, program, run, text, with_umask};
+use lanefs::format::{BLOCK, CHUNK, SUPERBLOCK_COPY};
+use lanefs::{Access, Volume};
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
@@ -63,7 +66,7 @@ fn an_image_gets_the_mode_that_the_user_names() {
                 assert!(ended.status.success(), "{make:?}");
                 let meta = image.metadata().expect("an image");
                 assert_eq!(meta.permissions().mode() & 0o7777, expected, "{make:?} {mode:?} {umask:o}");
-                std::fs::remove_file(&image).expect("removed");
+                fs::remove_file(&image).expect("removed");
             }
         }
     }
@@ -83,9 +86,9 @@ fn an_image_gets_the_mode_that_the_user_names() {
 fn what_is_no_volume_is_refused_by_every_command() {
     let v = TestVolume::new();
     let (empty, noise, short) = (v.host("empty"), v.host("noise"), v.host("short"));
-    std::fs::write(&empty, "").unwrap();
-    std::fs::write(&noise, "no volume at all, but some text. ".repeat(100_000)).unwrap();
-    std::fs::write(&short, &std::fs::read(&v.image).unwrap()[..3 << 20]).unwrap();
+    fs::write(&empty, "").unwrap();
+    fs::write(&noise, "no volume at all, but some text. ".repeat(100_000)).unwrap();
+    fs::write(&short, &fs::read(&v.image).unwrap()[..3 << 20]).unwrap();
     for image in [&empty, &noise, &short] {
         for command in [&["ls"][..], &["info"], &["lookup"], &["shell"], &["mkdir"]] {
             let mut args = vec![command[0], text(image)];
@@ -103,21 +106,21 @@ fn what_is_no_volume_is_refused_by_every_command() {
     run(&["ls", text(v.dir.path())]).says("lanefs: ");
     run(&["ls", ""]).ends(2);
     run(&["ls", "mem:x"]).ends(2);
-    assert_eq!(std::fs::read(&empty).unwrap(), b"");
+    assert_eq!(fs::read(&empty).unwrap(), b"");
 }
 
 #[test]
 fn an_image_without_permission_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let v = TestVolume::new();
-    std::fs::set_permissions(&v.image, std::fs::Permissions::from_mode(0o600)).unwrap();
-    std::fs::set_permissions(v.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&v.image, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(v.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = program();
     command.arg("ls").arg(&v.image);
     if rustix::process::geteuid().is_root() {
         command.uid(65534).gid(65534);
     } else {
-        std::fs::set_permissions(&v.image, std::fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(&v.image, fs::Permissions::from_mode(0o000)).unwrap();
     }
     match command.output() {
         Ok(output) => {
@@ -174,7 +177,7 @@ fn tune_changes_identity_and_label_and_nothing_else() {
     v.run_with("write", &["/a"], b"kept").ends(0);
     let info =
         || -> serde_json::Value { serde_json::from_str(v.run("info", "--json").ends(0).out()).unwrap() };
-    let before = std::fs::read(&v.image).unwrap();
+    let before = fs::read(&v.image).unwrap();
     let old = info();
     assert_eq!(v.run_with("tune", &["--label", "photos 2"], b"").ends(0).out(), "label photos 2\n");
     assert_eq!((&info()["label"], &info()["uuid"]), (&"photos 2".into(), &old["uuid"]));
@@ -182,7 +185,7 @@ fn tune_changes_identity_and_label_and_nothing_else() {
     assert_eq!(v.run("tune", &format!("--uuid {uuid}")).ends(0).out(), format!("uuid  {uuid}\n"));
     assert_eq!((&info()["label"], &info()["uuid"]), (&"photos 2".into(), &uuid.into()));
     // The superblocks are all that changed: checksums do not begin with the UUID.
-    let after = std::fs::read(&v.image).unwrap();
+    let after = fs::read(&v.image).unwrap();
     let blocks = before.chunks(4096).zip(after.chunks(4096)).enumerate();
     let changed: Vec<usize> = blocks.filter(|(_, (a, b))| a != b).map(|(n, _)| n).collect();
     assert_eq!(changed, [0, 511]);
@@ -203,6 +206,86 @@ fn tune_changes_identity_and_label_and_nothing_else() {
     v.run("tune", &format!("--label {}", "x".repeat(65))).ends(2).says("64 bytes");
 }
 
+/// Commands that read, with their arguments after the image.
+const READING: &[&str] = &[
+    "ls -laR /",
+    "tree /",
+    "find / --size +0",
+    "du -a /",
+    "map / --svg OUT",
+    "stat /d/f",
+    "lookup /d/f /none",
+    "cat /d/f",
+    "grep content /",
+    "dups /",
+    "xattr list /d/f",
+    "info",
+    "fsck",
+    "scrub",
+    "inspect 0",
+    "export / OUT",
+    "cp -r :/ OUT",
+];
+
+#[test]
+fn commands_that_read_change_no_byte_of_a_volume_that_was_not_closed() {
+    let v = TestVolume::new();
+    let volume = Volume::open(&v.image, Access::Write).unwrap();
+    volume.create_dir("/d").unwrap();
+    volume.write_file("/d/f", b"content of the file").unwrap();
+    let orphan = volume.write_file("/d/gone", b"held").unwrap().ino;
+    volume.hold(orphan).unwrap();
+    volume.remove_file("/d/gone").unwrap();
+    volume.sync().unwrap();
+    let copy = v.host("copy.lane");
+    fs::copy(&v.image, &copy).unwrap();
+    let before = fs::read(&copy).unwrap();
+    assert!(!lanefs::format::superblock::Superblock::decode(&before).unwrap().clean);
+    for (number, line) in READING.iter().enumerate() {
+        let line = line.replace("OUT", text(&v.host(&format!("out{number}"))));
+        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let args: Vec<&str> = [command, text(&copy)].into_iter().chain(rest.split_whitespace()).collect();
+        let ran = run(&args);
+        assert!(ran.code <= 1, "{line}: {ran:?}");
+        assert!(fs::read(&copy).unwrap() == before, "{line} changed the image");
+    }
+    assert_eq!(run(&["cat", text(&copy), "/d/f"]).ends(0).bytes, b"content of the file");
+    run(&["fsck", text(&copy), "--repair"]).ends(0);
+    assert!(fs::read(&copy).unwrap() != before);
+}
+
+#[test]
+fn inspect_goes_by_the_tables_and_not_by_the_first_byte() {
+    let v = TestVolume::new();
+    // Data that begin as a leaf block does, and more inodes than one chunk's first table block describes.
+    let volume = Volume::open(&v.image, Access::Write).unwrap();
+    let ino = volume.write_file("/leaf", [6; 9000]).unwrap().ino;
+    let data = volume.extents(ino).unwrap()[0].position;
+    let node = ino.0 * volume.superblock().inode_size.bytes();
+    let (chunk, journal) = (node & !(CHUNK - 1), volume.superblock().journal);
+    volume.close().unwrap();
+    let inspect = |at: u64| v.run("inspect", &at.to_string()).ends(0).out().to_owned();
+    assert!(inspect(data).contains("file data"), "{}", inspect(data));
+    for table in [chunk, chunk + BLOCK] {
+        let shown = inspect(table);
+        assert!(shown.contains("ChunkHeader block (the table of a metadata chunk)"), "{shown}");
+        assert!(!shown.contains("0 used"), "{shown}");
+    }
+    assert!(inspect(journal).contains("Journal block"));
+    assert!(inspect(0).contains("Superblock block") && inspect(SUPERBLOCK_COPY).contains("Superblock block"));
+    assert!(inspect(chunk + 511 * BLOCK).contains("a free block of a metadata chunk"));
+    let shown = v.run("inspect", &format!("inode:{}", ino.0)).ends(0).out().to_owned();
+    assert!(shown.contains(&format!("inode {}", ino.0)) && shown.matches("  mode ").count() == 1, "{shown}");
+    for number in [0, 1, data / 256] {
+        v.run("inspect", &format!("inode:{number}")).ends(1).says("no inode lies there");
+    }
+    // A block that is not what its table says.
+    let mut bytes = fs::read(&v.image).unwrap();
+    bytes[(node & !(BLOCK - 1)) as usize + 20] ^= 1;
+    fs::write(&v.image, bytes).unwrap();
+    assert!(inspect(node).contains("DAMAGED") || inspect(node & !(BLOCK - 1)).contains("DAMAGED"));
+}
+
 #[test]
 fn inspect_decodes_positions() {
     let v = TestVolume::new();
@@ -217,10 +300,10 @@ fn inspect_decodes_positions() {
 
 /// Changes a byte in each of the journal's two headers.
 fn damage_the_journal(v: &TestVolume) {
-    let mut bytes = std::fs::read(&v.image).unwrap();
+    let mut bytes = fs::read(&v.image).unwrap();
     bytes[8212] ^= 0x55;
     bytes[8212 + 4096] ^= 0x55;
-    std::fs::write(&v.image, &bytes).unwrap();
+    fs::write(&v.image, &bytes).unwrap();
 }
 
 #[test]
@@ -328,6 +411,6 @@ fn completions_and_manual_pages() {
     let pages = dir.path().join("man/man1");
     run(&["man", text(&pages)]).ends(0);
     assert!(pages.join("lanefs.1").exists() && pages.join("lanefs-lookup.1").exists());
-    std::fs::write(dir.path().join("file"), "").unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
     run(&["man", text(&dir.path().join("file"))]).ends(4);
 }
