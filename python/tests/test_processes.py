@@ -108,24 +108,54 @@ def test_a_volume_in_memory_is_an_error_in_a_fork(volume):
     assert volume.read_file("/top") == b"x"
 
 
+def busy(works, forks):
+    """Runs `forks` while each of `works` runs again and again in a thread."""
+    stop = threading.Event()
+
+    def repeat(work):
+        while not stop.is_set():
+            work()
+
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        forks()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_a_fork_beside_busy_threads_does_not_wait_for_them(image):
     with lanefs.Volume.open(image) as volume:
-        stop = threading.Event()
 
-        def work():
-            while not stop.is_set():
-                volume.read(list(FILES) * 100)
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        try:
+        def forks():
             for _ in range(20):
                 assert in_fork(lambda: volume.read(FILES).to_bytes()) == repr(list(FILES.values()))
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+
+        busy([lambda: volume.read(list(FILES) * 100)] * 4, forks)
+
+
+def test_a_fork_beside_searches_on_a_device_does_not_wait_for_them(image):
+    with lanefs.Volume.open(image, engine="gpu") as volume:
+
+        def search():
+            return sum(1 for _ in volume.grep("sample")), len(volume.fuzzy_names().search("lane"))
+
+        def open_another():
+            with lanefs.Volume.open(image) as other:
+                other.read(FILES)
+
+        def forks():
+            expected = search()
+            for _ in range(20):
+                # Begun here, and goes on in the child.
+                lines, names = volume.grep("sample"), volume.fuzzy_names()
+                child = in_fork(lambda: (sum(1 for _ in lines), len(names.search("lane")), search()))
+                assert child == repr((*expected, expected))
+
+        busy([search, open_another, lambda: volume.resolve(list(FILES) * 100)], forks)
 
 
 def read_in_worker(volume_and_path):
