@@ -336,8 +336,8 @@ impl Journal {
         self.log.back().map_or(self.totals, |commit| commit.totals)
     }
 
-    /// Writes the headers of a log that is empty with the counts of the volume as it is, `None` where they are
-    /// about to become wrong: a commit in place follows. Durable on return.
+    /// Writes the headers of a log that is empty with the counts of the volume as it is, `None` where they
+    /// are about to become wrong: a commit in place follows. Durable on return.
     ///
     /// # Errors
     /// [`Fault::Io`]: the journal then takes no more commits.
