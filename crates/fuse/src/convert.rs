@@ -119,6 +119,28 @@ pub(crate) fn from_system(time: TimeOrNow, now: Time) -> Time {
     }
 }
 
+/// Returns the attributes for a name that does not exist.
+pub(crate) fn no_entry() -> FileAttr {
+    let zero = Time::default();
+    let attr = Attr {
+        ino: Ino(0),
+        kind: FileKind::File,
+        perm: 0,
+        links: 0,
+        uid: 0,
+        gid: 0,
+        size: 0,
+        blocks: 0,
+        rdev: 0,
+        mtime: zero,
+        ctime: zero,
+        atime: zero,
+        btime: zero,
+        generation: 0,
+    };
+    InodeNumbers { root: Ino(u64::MAX), version: 0 }.attr(&attr)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! LaneFS as a file system of Linux, through FUSE: a [`Mount`] serves an open volume below a directory.
 //!
-//! * Requests: `server` receives them and passes them to the theme modules (`names`, `data`, `attributes`,
-//!   `xattrs`, `listing`), which implement them on the state of the mount (`served`) and its `versions`, and
-//!   return an `errno`. `convert` translates types, `statistics` counts.
+//! * Requests: `server` receives them and passes them to the theme modules (`opening`, `names`, `data`,
+//!   `attributes`, `xattrs`, `listing`), which implement them on the state of the mount (`served`) and its
+//!   `versions`, and return an `errno`. `convert` translates types, `statistics` counts.
 //! * Mounts: `session` starts, serves and ends one, with the system calls in `kernel`. `table` reads the
 //!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
 //!   `unmount` removes a mount, `mover` moves one to another version of its volume, `processes` finds the
@@ -54,6 +54,7 @@ mod names;
 mod notify;
 mod options;
 pub mod processes;
+mod opening;
 mod relay;
 mod remote;
 pub mod remount;

@@ -8,7 +8,7 @@ use crate::errno::{Errno, FuseResult};
 use crate::statistics::{Operation, Statistics};
 use crate::table::{self, MountEntry};
 use crate::versions::{OpenVersion, Versions};
-use fuser::INodeNo;
+use fuser::{INodeNo, Notifier};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Ino, Volume};
 use parking_lot::Mutex;
@@ -86,6 +86,11 @@ pub(crate) struct Served {
     pub(crate) statistics: Statistics,
     /// False for a mount whose socket gives counters only.
     pub(crate) takes_commands: bool,
+    /// True for a mount that began with a change of the time of access by each reading: the kernel tells of
+    /// opens, which it never does again once the server has refused one.
+    pub(crate) hears_of_opens: bool,
+    /// Sends notifications to the kernel, once there is a connection.
+    pub(crate) notifier: OnceLock<Notifier>,
     /// Address of the socket for commands, if the mount has one.
     commands: OnceLock<Address>,
 }
@@ -99,6 +104,8 @@ impl Served {
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
             takes_commands: !options.no_commands,
+            hears_of_opens: options.access_times == AccessTimes::Always,
+            notifier: OnceLock::new(),
             commands: OnceLock::new(),
         }
     }
@@ -169,12 +176,22 @@ impl Served {
     /// Updates the time of access of a file that was read. An error is only logged, because the read itself
     /// succeeded.
     pub(crate) fn file_accessed(&self, volume: &Volume, ino: Ino) {
-        accessed(volume, ino, AccessRules::decode(&self.access_times.files));
+        accessed(volume, ino, self.file_access_times());
     }
+    /// The rule for times of access of files.
+    pub(crate) fn file_access_times(&self) -> AccessTimes {
+        AccessRules::decode(&self.access_times.files)
+    }
+
+    /// The rule for times of access of directories.
+    pub(crate) fn directory_access_times(&self) -> AccessTimes {
+        AccessRules::decode(&self.access_times.directories)
+    }
+
 
     /// Updates the time of access of a directory that was listed.
     pub(crate) fn directory_accessed(&self, volume: &Volume, ino: Ino) {
-        accessed(volume, ino, AccessRules::decode(&self.access_times.directories));
+        accessed(volume, ino, self.directory_access_times());
     }
 }
 

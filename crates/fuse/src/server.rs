@@ -1,23 +1,24 @@
 //! Requests of the kernel: each is counted, passed to the module that implements it, and replied to.
 
 use crate::attributes::Control;
-use crate::convert::{CACHE_TIMEOUT, Entry, InodeNumbers, from_system};
+use crate::convert::{CACHE_TIMEOUT, Entry, from_system, no_entry};
 use crate::data::with_buffer;
 use crate::errno::{Errno, FuseResult};
 use crate::kernel::MAX_WRITE;
 use crate::listing::ListReply;
 use crate::names::NewMode;
+use crate::opening;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::OpenVersion;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
-use lanefs::{Attr, FileKind, SetAttr, Time};
+use lanefs::{Attr, SetAttr, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -26,9 +27,6 @@ use std::time::SystemTime;
 
 /// Most requests in progress for which no process waits, mostly readahead.
 const MAX_BACKGROUND: u16 = 64;
-
-/// `O_NOATIME` of `open(2)`: reading does not change the time of access.
-const O_NOATIME: i32 = 0o1_000_000;
 
 /// Capabilities requested of the kernel. `FUSE_ASYNC_DIO` is not among them: with it the kernel does not drop
 /// cached pages after an asynchronous direct write, and a page that was read meanwhile would keep its old
@@ -135,7 +133,7 @@ impl Filesystem for Server {
             }
         }
         let no_open = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
-        self.no_open = config.capabilities().contains(no_open);
+        self.no_open = config.capabilities().contains(no_open) && !self.served.hears_of_opens;
         // The library reduces each value to a possible one, and nothing depends on it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(MAX_BACKGROUND);
@@ -317,11 +315,13 @@ impl Filesystem for Server {
         }
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.served.file_opened(ino, flags);
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE);
     }
 
-    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.served.directory_opened(ino, flags);
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
     }
 
@@ -342,7 +342,7 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         let served = &self.served;
-        let keeps_access_time = flags.0 & O_NOATIME != 0;
+        let keeps_access_time = opening::keeps_access_time(flags);
         with_buffer(size, |buffer| {
             let read = |volume: &OpenVersion<'_>| served.read(volume, ino, offset, buffer, keeps_access_time);
             match served.with(Operation::Read, ino, read) {
@@ -576,26 +576,4 @@ impl Filesystem for Server {
     ) {
         reply.error(Errno::ENOSYS.into());
     }
-}
-
-/// Returns the attributes for a name that does not exist.
-fn no_entry() -> FileAttr {
-    let zero = Time::default();
-    let attr = Attr {
-        ino: lanefs::Ino(0),
-        kind: FileKind::File,
-        perm: 0,
-        links: 0,
-        uid: 0,
-        gid: 0,
-        size: 0,
-        blocks: 0,
-        rdev: 0,
-        mtime: zero,
-        ctime: zero,
-        atime: zero,
-        btime: zero,
-        generation: 0,
-    };
-    InodeNumbers { root: lanefs::Ino(u64::MAX), version: 0 }.attr(&attr)
 }

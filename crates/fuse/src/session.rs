@@ -114,6 +114,7 @@ impl Mount {
         let session = started.map_err(|error| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             Error::io("initialising the connection to the kernel", &error)
+        let _ = served.notifier.set(session.notifier());
         })?;
         let (notifier, disconnected) = (session.notifier(), sender.clone());
         let mut mount = Mount {

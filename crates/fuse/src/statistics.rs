@@ -25,7 +25,7 @@ macro_rules! operations {
 operations! {
     Lookup = "lookup", Forget = "forget", Getattr = "getattr", Setattr = "setattr", Readlink = "readlink", Mknod = "mknod",
     Mkdir = "mkdir", Unlink = "unlink", Rmdir = "rmdir", Symlink = "symlink", Rename = "rename", Link = "link",
-    Create = "create", Read = "read", Write = "write", Fsync = "fsync", Readdir = "readdir", Statfs = "statfs",
+    Create = "create", Open = "open", Read = "read", Write = "write", Fsync = "fsync", Readdir = "readdir", Statfs = "statfs",
     Setxattr = "setxattr", Getxattr = "getxattr", Listxattr = "listxattr", Removexattr = "removexattr",
     Fallocate = "fallocate", Seek = "seek", CopyRange = "copy_range",
 }

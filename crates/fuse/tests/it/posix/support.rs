@@ -1,7 +1,7 @@
 //! A volume that is mounted for a test, and the helpers of all tests.
 
 use lanefs::{Caller, CreateOptions, Volume};
-use lanefs_fuse::{Ended, Mount, Options};
+use lanefs_fuse::{Ended, Mount, Operation, Options};
 use rustix::process::{Gid, Uid};
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,6 +45,12 @@ impl Mounted {
 
     pub(crate) fn mount(&self) -> &Mount {
         self.mount.as_ref().unwrap()
+    }
+
+    /// The number of requests of a kind so far.
+    pub(crate) fn requests(&self, operation: Operation) -> u64 {
+        let all = self.mount().statistics().snapshot();
+        all.iter().find(|counts| counts.operation == operation).unwrap().count
     }
 
     /// Stops the mount, of which no file is open any more.

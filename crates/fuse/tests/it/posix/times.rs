@@ -2,10 +2,11 @@
 
 use crate::posix::support::{Mounted, names, wait_for_clock};
 use lanefs::AccessTimes;
-use lanefs_fuse::Options;
-use rustix::fs::{AtFlags, CWD};
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use lanefs_fuse::{Operation, Options};
+use rustix::fs::{AtFlags, CWD, OFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 #[test]
 fn times_of_access_are_kept_as_relatime_has_it_or_not_at_all() {
@@ -54,6 +55,8 @@ fn each_reading_counts_and_directories_do_not_where_options_say_so() {
         }
         let (file, before) = (File::open(m.path("d/f")).unwrap(), [m.path("d/f"), m.path("d")]);
         let before = before.map(|path| of(fs::metadata(path).unwrap()));
+        // The open counts as well.
+        wait_for_clock();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         file.read_exact_at(&mut [0; 4], 0).unwrap();
         assert_eq!(names(&m.path("d")).len(), 1);
@@ -63,6 +66,43 @@ fn each_reading_counts_and_directories_do_not_where_options_say_so() {
         drop(file);
         m.end();
     }
+}
+
+#[test]
+fn reading_what_the_kernel_has_cached_counts_by_the_open_where_each_reading_does() {
+    let mut options = Options::default();
+    options.apply("strictatime").unwrap();
+    let m = Mounted::with(64 << 20, &options);
+    fs::create_dir(m.path("d")).unwrap();
+    fs::write(m.path("d/f"), b"text").unwrap();
+    let read = |open: &mut OpenOptions| {
+        let mut text = String::new();
+        open.open(m.path("d/f")).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+    };
+    let of = |path: &str| {
+        let meta = fs::metadata(m.path(path)).unwrap();
+        (meta.atime(), meta.atime_nsec())
+    };
+    read(File::options().read(true));
+    assert_eq!(names(&m.path("d")).len(), 1);
+    let before = (of("d"), of("d/f"), m.requests(Operation::Read));
+    wait_for_clock();
+    // None of these is an access.
+    drop(File::options().write(true).open(m.path("d/f")).unwrap());
+    read(File::options().read(true).custom_flags(OFlags::NOATIME.bits() as i32));
+    assert_eq!((of("d"), of("d/f"), m.requests(Operation::Read)), before);
+    read(File::options().read(true));
+    assert_eq!(names(&m.path("d")).len(), 1);
+    assert_eq!(m.requests(Operation::Read), before.2, "the kernel's cache has the content");
+    assert!(of("d") > before.0 && of("d/f") > before.1);
+    m.end();
+    // By other rules the kernel opens without requests.
+    let m = Mounted::new();
+    fs::write(m.path("f"), b"text").unwrap();
+    fs::read(m.path("f")).unwrap();
+    assert_eq!(m.requests(Operation::Open), 0);
+    m.end();
 }
 
 #[test]
