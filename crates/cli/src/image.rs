@@ -2,7 +2,7 @@
 
 use crate::failure::{self, Failure, Outcome, exit_code};
 use crate::publication::{self, LocationParser, Reading, Tell};
-use crate::{bytes, console, exit, interrupt, size};
+use crate::{bytes, console, ending, exit, interrupt, size};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
 use lanefs_fuse::find;
@@ -95,7 +95,7 @@ impl Image {
         Err(Failure::usage(self.name(), "a publication cannot be changed", advice))
     }
 
-    /// Opens the volume, or creates the one in memory.
+    /// Opens the volume, or creates the one in memory. Waits for the server of a mount that has ended.
     ///
     /// # Errors
     /// Names the image, with advice.
@@ -123,7 +123,7 @@ impl Image {
             Image::Path(path) if find::is_mount_point(path) => {
                 return Err(Failure::host(path, &std::io::ErrorKind::IsADirectory.into()));
             }
-            Image::Path(path) => Volume::open(path, options),
+            Image::Path(path) => ending::open(path, || Volume::open(path, options.clone())),
             Image::Publication(location) => {
                 if options.access != Access::Read {
                     self.check_changes()?;

@@ -15,6 +15,7 @@ pub mod command;
 pub mod commands;
 pub mod console;
 pub mod context;
+mod ending;
 pub mod engine;
 pub mod escape;
 pub mod exit;

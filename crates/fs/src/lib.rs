@@ -151,8 +151,8 @@ pub use lanefs_store::StoreStats as Stats;
 pub use lanefs_store::Watched;
 pub use lanefs_store::host_path;
 pub use lanefs_store::{
-    Choice, Device, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice, Read, ReadErrors, Write,
-    has_writer,
+    Choice, Device, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice, Read,
+    ReadErrors, Write, has_writer,
 };
 pub use lookup_service::{Lookup, LookupEngine, LookupService, RunningService, ServiceOptions};
 pub use notice::Changed;

@@ -216,6 +216,12 @@ impl Volume {
         self.shared.state.store.file_id()
     }
 
+    /// Shows a number of up to 56 bits to processes that find the file of the volume in use
+    /// ([`ImageUse`](crate::ImageUse)), instead of the one before; `None` shows none. It ends with the volume.
+    pub fn show_mark(&self, mark: Option<u64>) {
+        self.shared.state.store.show_mark(mark);
+    }
+
     /// Returns the root directory.
     pub fn root(&self) -> Ino {
         Ino(self.shared.state.root())

@@ -5,8 +5,9 @@
 //!   `versions`, and return an `errno`. `convert` translates types, `statistics` counts.
 //! * Mounts: `session` starts, serves and ends one, with the system calls in `kernel`. `table` reads the
 //!   kernel's table of mounts, `remount` changes a mount, `state` makes the server adopt the change,
-//!   `unmount` removes a mount, `mover` moves one to another version of its volume, `processes` finds the
-//!   processes that use it, `daemon` starts a background process.
+//!   `unmount` removes a mount, `ending` tells that its server still closes the volume, `mover` moves one to
+//!   another version of its volume, `processes` finds the processes that use it, `daemon` starts a background
+//!   process.
 //! * Commands beside a mount: `find` finds the mount of an image or a directory, and believes no name of it;
 //!   `handle` holds it. `client` reaches `control` by the `address` that the mount itself gives, and speaks
 //!   with it in the frames of `wire`. A command without files of the host is executed by the server,
@@ -39,6 +40,7 @@ mod convert;
 pub mod daemon;
 mod data;
 mod encode;
+pub mod ending;
 mod errno;
 mod error;
 pub mod find;
@@ -52,9 +54,9 @@ pub mod logging;
 mod mover;
 mod names;
 mod notify;
+mod opening;
 mod options;
 pub mod processes;
-mod opening;
 mod relay;
 mod remote;
 pub mod remount;

@@ -149,6 +149,11 @@ impl Served {
         *self.mount_point.lock() = Some(mount_point);
     }
 
+    /// Returns the entry of the mount in the kernel's table.
+    pub(crate) fn entry(&self) -> Option<MountEntry> {
+        self.mount_point.lock().as_ref().and_then(MountPoint::find)
+    }
+
     /// Returns all directories on which the file system is mounted, the newest first.
     pub(crate) fn mounted_on(&self) -> Vec<PathBuf> {
         let entries = self.mount_point.lock().as_ref().map(MountPoint::all).unwrap_or_default();
@@ -173,11 +178,6 @@ impl Served {
         }
     }
 
-    /// Updates the time of access of a file that was read. An error is only logged, because the read itself
-    /// succeeded.
-    pub(crate) fn file_accessed(&self, volume: &Volume, ino: Ino) {
-        accessed(volume, ino, self.file_access_times());
-    }
     /// The rule for times of access of files.
     pub(crate) fn file_access_times(&self) -> AccessTimes {
         AccessRules::decode(&self.access_times.files)
@@ -188,6 +188,11 @@ impl Served {
         AccessRules::decode(&self.access_times.directories)
     }
 
+    /// Updates the time of access of a file that was read. An error is only logged, because the read itself
+    /// succeeded.
+    pub(crate) fn file_accessed(&self, volume: &Volume, ino: Ino) {
+        accessed(volume, ino, self.file_access_times());
+    }
 
     /// Updates the time of access of a directory that was listed.
     pub(crate) fn directory_accessed(&self, volume: &Volume, ino: Ino) {

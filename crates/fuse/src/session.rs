@@ -1,7 +1,6 @@
 //! Mounts: start, service, end.
 
 use crate::control::{CommandSocket, Service};
-use crate::find;
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::mover::Mover;
@@ -9,7 +8,7 @@ use crate::notify::{Invalidations, LISTENER};
 use crate::served::{MountPoint, Served};
 use crate::server::Server;
 use crate::state::StateWatch;
-use crate::{Error, Options, Result, Statistics, processes, table};
+use crate::{Error, Options, Result, Statistics, ending, find, processes, table};
 use fuser::{Config, Notifier, Session, SessionACL};
 use lanefs::Volume;
 use lanefs::escape::escape_path;
@@ -114,8 +113,8 @@ impl Mount {
         let session = started.map_err(|error| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             Error::io("initialising the connection to the kernel", &error)
-        let _ = served.notifier.set(session.notifier());
         })?;
+        let _ = served.notifier.set(session.notifier());
         let (notifier, disconnected) = (session.notifier(), sender.clone());
         let mut mount = Mount {
             served,
@@ -149,6 +148,7 @@ impl Mount {
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
             mount.served.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
+            mount.show_mark(mount.served.entry().as_ref().map(ending::mark_of));
             mount.state = StateWatch::start(&mount.served)
                 .inspect_err(|error| log::warn!("changes by a remount are adopted late: {error}"))
                 .ok();
@@ -238,8 +238,11 @@ impl Mount {
             volume.forget_listener(LISTENER);
             match Arc::try_unwrap(volume) {
                 Ok(volume) => volume.close(),
-                Err(volume) if volume.is_read_only() => Ok(()),
-                Err(volume) => volume.sync(),
+                Err(volume) => {
+                    // It goes on without a mount.
+                    volume.show_mark(None);
+                    if volume.is_read_only() { Ok(()) } else { volume.sync() }
+                }
             }
         })?;
         Ok(ended)
@@ -252,6 +255,13 @@ impl Mount {
     pub fn stop(self) -> Result<Ended> {
         self.stopper().stop();
         self.wait()
+    }
+
+    /// Shows which mount this is, to processes that find the image in use.
+    fn show_mark(&self, mark: Option<u64>) {
+        if let Ok(volume) = self.served.versions.current().open() {
+            volume.show_mark(mark);
+        }
     }
 
     fn advance(&mut self, phase: Phase) {
@@ -305,6 +315,8 @@ fn leave_dir(dir: &Path) {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.phase < Phase::Ended {
+            // The program may go on using the volume.
+            self.show_mark(None);
             let _ = kernel::unmount(&self.dir, UnmountMode::Lazy);
         }
     }

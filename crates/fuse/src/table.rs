@@ -73,7 +73,19 @@ impl MountEntry {
 /// # Errors
 /// `/proc` is missing.
 pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
-    let text = std::fs::read("/proc/self/mountinfo")?;
+    read("/proc/self/mountinfo")
+}
+
+/// Returns all mounts that a process sees, the newest last.
+///
+/// # Errors
+/// There is no such process, or `/proc` is missing.
+pub(crate) fn mounts_of(process: u32) -> std::io::Result<Vec<MountEntry>> {
+    read(&format!("/proc/{process}/mountinfo"))
+}
+
+fn read(table: &str) -> std::io::Result<Vec<MountEntry>> {
+    let text = std::fs::read(table)?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
@@ -103,11 +115,6 @@ pub(crate) fn lanefs_on(dir: &Path) -> Result<MountEntry> {
         return Err(Error::directory(dir, format!("not a mount of LaneFS ({})", entry.kind)));
     }
     Ok(entry)
-}
-
-/// True where the file system with this device number is mounted.
-pub(crate) fn has_device(device: u64) -> bool {
-    mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.device == device))
 }
 
 /// Returns the absolute path of a file or directory, also of a mount whose server has ended or does not

@@ -4,11 +4,11 @@ use crate::address::image_of_mount;
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::table::{self, MountEntry};
-use crate::{Error, Result, find, processes};
-use lanefs::FileId;
+use crate::{Error, Result, ending, find, processes};
 use lanefs::escape::escape_path;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;
+use lanefs::{FileId, ImageUse};
 use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// Interval at which the lock of the image is polled.
+/// Interval at which the locks of the image are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Outcome of unmounting.
@@ -42,7 +42,8 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
     let entry = table::lanefs_on(dir)?;
     let server = Server::of(&entry)?;
     let mode = if server == Server::Dead { UnmountMode::Lazy } else { UnmountMode::Normal };
-    let image = server.image(&entry);
+    let mark = ending::mark_of(&entry);
+    let image = server.image(&entry).map(|image| image.map(|file| Awaited::new(file, mark)));
     match kernel::unmount(&entry.dir, mode) {
         Ok(()) => {}
         Err(Errno::BUSY) => {
@@ -52,12 +53,13 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
     }
     // The kernel does not wait for the server, which closes the volume from now on, unless the volume is
     // mounted on another directory, too.
-    if entry.all_read_only || table::has_device(entry.device) {
+    if ending::is_mounted(mark, &[]) {
         return Ok(Unmounted::Done);
     }
     match image {
-        Ok(Some(image)) => wait_closed(dir, image, give_up).map(|()| Unmounted::Done),
+        Ok(Some(image)) => image.wait_closed(dir, &entry, give_up).map(|()| Unmounted::Done),
         Ok(None) => Ok(Unmounted::Done),
+        Err(_) if entry.all_read_only => Ok(Unmounted::Done),
         Err(why) => Ok(Unmounted::NotAwaited(why)),
     }
 }
@@ -121,19 +123,46 @@ pub fn detach(dir: &Path) -> Result<()> {
         .map_err(|errno| Error::host(format!("unmounting {}", escape_path(dir)), errno))
 }
 
-/// Waits for the lock on the image, which the server releases when the volume is closed.
-fn wait_closed(dir: &Path, mut image: File, give_up: &dyn Fn() -> bool) -> Result<()> {
-    while lanefs::has_writer(&image).is_ok_and(|has_writer| has_writer) {
-        if give_up() {
-            return Err(Error::directory(dir, "unmounted, but its volume is not closed yet"));
+/// The image of a mount that ends.
+struct Awaited {
+    file: File,
+    /// The mark of the mount; `None` where its server shows none.
+    mark: Option<u64>,
+}
+
+impl Awaited {
+    fn new(file: File, mark: u64) -> Self {
+        let is_shown = |used: ImageUse| used.marks.contains(&mark);
+        let mark = ImageUse::of(&file).is_ok_and(is_shown).then_some(mark);
+        Awaited { file, mark }
+    }
+
+    /// True until the server has closed the volume. The lock of a volume is as well that of whoever opens it
+    /// next, so it tells less than the mark.
+    fn is_open(&self, entry: &MountEntry) -> bool {
+        match self.mark {
+            Some(mark) => ImageUse::of(&self.file).is_ok_and(|used| used.marks.contains(&mark)),
+            None if entry.all_read_only => false,
+            None => lanefs::has_writer(&self.file).is_ok_and(|has_writer| has_writer),
         }
-        std::thread::sleep(POLL_INTERVAL);
     }
-    let mut block = vec![0; BLOCK as usize];
-    let superblock = image.read_exact(&mut block).ok().and_then(|()| Superblock::decode(&block).ok());
-    if superblock.is_some_and(|superblock| !superblock.clean) {
-        let why = "unmounted, but its volume could not be closed; changes that were not synced are lost (see its log)";
-        return Err(Error::directory(dir, why));
+
+    /// Waits until the server has closed the volume.
+    fn wait_closed(mut self, dir: &Path, entry: &MountEntry, give_up: &dyn Fn() -> bool) -> Result<()> {
+        while self.is_open(entry) {
+            if give_up() {
+                return Err(Error::directory(dir, "unmounted, but its volume is not closed yet"));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let mut block = vec![0; BLOCK as usize];
+        let superblock = self.file.read_exact(&mut block).ok().and_then(|()| Superblock::decode(&block).ok());
+        let is_dirty = superblock.is_some_and(|superblock| !superblock.clean);
+        // A process that has opened it since marks it as open.
+        if is_dirty && lanefs::has_writer(&self.file).is_ok_and(|has_writer| !has_writer) {
+            let why = "unmounted, but its volume could not be closed; changes that were not synced are lost (see its log)";
+            return Err(Error::directory(dir, why));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -96,7 +96,7 @@ mod write_queue;
 pub use commit::{JournalContent, Snapshot};
 pub use data::DataWrite;
 pub use device::{
-    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, IoBuf, IoBufMut, MemoryDevice,
+    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice,
     OpeningLock, Overlay, Read, ReadErrors, Write, has_writer,
 };
 pub use epoch::Epoch;

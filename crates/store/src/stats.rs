@@ -49,6 +49,11 @@ impl Store {
         self.device().and_then(Device::file_id)
     }
 
+    /// Shows a mark to processes that find the device in use ([`Device::show_mark`]).
+    pub fn show_mark(&self, mark: Option<u64>) {
+        self.device().into_iter().for_each(|device| device.show_mark(mark));
+    }
+
     /// Returns the totals so far.
     pub fn stats(&self) -> StoreStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::exit;
 use crate::failure::{self, Failure, Outcome};
 use crate::identity::{MAX_LABEL, parse_label, parse_uuid};
 use crate::image::{self, Image};
-use crate::{bytes, mode, size};
+use crate::{bytes, ending, mode, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{Code, CreateOptions, InodeSize, Volume};
@@ -72,7 +72,7 @@ impl Mkfs {
         };
         let volume = match &self.image {
             Image::Memory(_) => Volume::create_memory(&options),
-            Image::Path(path) => Volume::create(path, &options),
+            Image::Path(path) => ending::open(path, || Volume::create(path, &options)),
             Image::Publication(_) => Err(Code::ReadOnly.into()),
         }
         .map_err(|error| self.image.failure(&error))?;

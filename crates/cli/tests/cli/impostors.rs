@@ -226,15 +226,15 @@ fn a_silent_server_of_another_user_holds_up_nobody() {
 }
 
 /// A server that is stopped, until this value is dropped.
-struct Stopped(u32);
+pub(crate) struct Stopped(u32);
 
 impl Stopped {
-    fn new(m: &Mounted) -> Self {
+    pub(crate) fn new(m: &Mounted) -> Self {
         Self::process(m.server())
     }
 
     /// Returns when no thread runs any more, which could take a request and stop before its reply.
-    fn process(server: u32) -> Self {
+    pub(crate) fn process(server: u32) -> Self {
         signal(server, "-STOP");
         let is_stopped = |task: fs::DirEntry| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
@@ -253,7 +253,7 @@ impl Drop for Stopped {
     }
 }
 
-fn signal(process: u32, name: &str) {
+pub(crate) fn signal(process: u32, name: &str) {
     assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
 }
 

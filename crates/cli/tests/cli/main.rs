@@ -8,6 +8,7 @@ mod common;
 mod copies;
 mod documents;
 mod du;
+mod endings;
 mod files;
 mod follow;
 mod grep;

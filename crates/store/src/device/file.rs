@@ -5,11 +5,11 @@ use super::flush::Flushes;
 use super::pool::Pool;
 use super::transfer::Transfer;
 use super::{
-    Choice, Device, FileId, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, parallel,
-    system,
+    Choice, Device, FileId, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, mark,
+    parallel, system,
 };
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// the disk's sectors (4096 always is); other requests take a copy, and such writes are done one at a time.
 pub struct FileDevice {
     file: File,
-    _lock: File,
+    lock: File,
     len: AtomicU64,
     raw: bool,
     write: bool,
@@ -123,7 +123,7 @@ impl FileDevice {
         let len = if raw { len - len % host::sector(&file)? } else { len };
         Ok(FileDevice {
             file,
-            _lock: lock,
+            lock,
             len: len.into(),
             raw,
             write,
@@ -178,6 +178,14 @@ impl FileDevice {
     }
 }
 
+impl Drop for FileDevice {
+    /// Releases the lock that only names the process first: the kernel would do so last, and whoever met it
+    /// then would find no other lock that tells what the process does.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
 impl Device for FileDevice {
     fn len(&self) -> u64 {
         self.len.load(Ordering::Relaxed)
@@ -189,6 +197,10 @@ impl Device for FileDevice {
 
     fn file_id(&self) -> Option<FileId> {
         FileId::of(&self.file).ok().flatten()
+    }
+
+    fn show_mark(&self, mark: Option<u64>) {
+        mark::show(&self.lock, self.write, mark);
     }
 
     fn engine(&self) -> String {

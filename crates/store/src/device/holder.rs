@@ -60,6 +60,13 @@ pub(super) fn is_held_by_a_stranger(file: &File) -> bool {
     })
 }
 
+/// The processes with a `flock` on a file that may be those of LaneFS.
+pub(super) fn processes(file: &File) -> Vec<u32> {
+    let Some((file, holders)) = holders(file) else { return Vec::new() };
+    let may_be = holders.into_iter().filter(|holder| !holder.is_a_stranger(&file));
+    may_be.map(|holder| holder.process).collect()
+}
+
 fn holders(file: &File) -> Option<(Metadata, Vec<Holder>)> {
     let file = file.metadata().ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;

@@ -40,6 +40,14 @@ pub(super) fn lock(file: &File, write: bool) -> io::Result<()> {
     }
 }
 
+/// True while another open file has the volume in this one open, for reading or for writing.
+///
+/// # Errors
+/// The host's, such as that it has no locks of this kind.
+pub(super) fn has_reader(file: &File) -> io::Result<bool> {
+    Ok(!ofd::is_free(file, BYTE, Kind::Alone)?)
+}
+
 /// True while another open file has the volume in this one open for writing.
 ///
 /// # Errors

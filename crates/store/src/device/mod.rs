@@ -14,6 +14,7 @@ mod holder;
 mod host;
 mod identity;
 mod lock;
+mod mark;
 mod memory;
 mod ofd;
 mod opening;
@@ -31,6 +32,7 @@ pub use errors::ReadErrors;
 pub use file::FileDevice;
 pub use identity::FileId;
 pub use lock::has_writer;
+pub use mark::ImageUse;
 pub use memory::MemoryDevice;
 pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
@@ -101,6 +103,11 @@ pub trait Device: Send + Sync {
     fn file_id(&self) -> Option<FileId> {
         None
     }
+
+    /// Shows a number of up to 56 bits to processes that find the device in use ([`ImageUse`]), instead of
+    /// the one before; `None` shows none. A device that is not a file, and a host without such locks, show
+    /// none.
+    fn show_mark(&self, _mark: Option<u64>) {}
 
     /// Fills `buffer` from byte `at` on.
     ///

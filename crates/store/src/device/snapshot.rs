@@ -288,6 +288,10 @@ impl Device for Preserving {
         self.device.file_id()
     }
 
+    fn show_mark(&self, mark: Option<u64>) {
+        self.device.show_mark(mark);
+    }
+
     fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> io::Result<()> {
         self.device.read_at(at, buffer)
     }

@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::mount_options::MountOptions;
 use crate::mounted::{image_mount_failure, mount_failure};
 use crate::publication::{self, Reading, Tell};
-use crate::{bytes, exit, image, interrupt, metrics, size};
+use crate::{bytes, ending, exit, image, interrupt, metrics, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
 use lanefs_fuse::logging::{self, Destination};
@@ -48,6 +48,13 @@ impl MountRequest {
         follow::check(&self.options, &self.image)?;
         if self.bind()? {
             return Ok(exit::OK);
+        }
+        // Here and not in the process that opens it: a signal to this one ends the wait, and starts nothing.
+        if let Image::Path(path) = &self.image
+            && !ending::await_end(path)
+        {
+            let what = "in use by the server of a mount that was unmounted, which has not ended";
+            return Err(Failure::new(exit::IMAGE, self.image.name(), what, "end that process"));
         }
         let image = match &self.image {
             Image::Memory(bytes) => OsString::from(format!("mem:{bytes}")),
