@@ -15,10 +15,13 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interval at which the locks of the image are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Longest wait for the server of a mount that was read-only.
+const READ_ONLY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Outcome of unmounting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
         return Ok(Unmounted::Done);
     }
     match image {
-        Ok(Some(image)) => image.wait_closed(dir, &entry, give_up).map(|()| Unmounted::Done),
+        Ok(Some(image)) => image.wait_closed(dir, &entry, give_up),
         Ok(None) => Ok(Unmounted::Done),
         Err(_) if entry.all_read_only => Ok(Unmounted::Done),
         Err(why) => Ok(Unmounted::NotAwaited(why)),
@@ -127,33 +130,64 @@ pub fn detach(dir: &Path) -> Result<()> {
 struct Awaited {
     file: File,
     /// The mark of the mount; `None` where its server shows none.
-    mark: Option<u64>,
+    mark: Option<Mark>,
+}
+
+/// The mark of a mount, and whether its server has the volume open for writing.
+#[derive(Clone, Copy)]
+struct Mark {
+    number: u64,
+    is_of_writer: bool,
+}
+
+impl Mark {
+    /// True while the server shows the mark. All who may read the image can lock the same byte afterwards,
+    /// but not as a writer; and the next mount of the image may have the same number, but is in the table.
+    fn is_shown(self, file: &File) -> bool {
+        let is_in =
+            |used: ImageUse| used.has_writer == self.is_of_writer && used.marks.contains(&self.number);
+        ImageUse::of(file).is_ok_and(is_in) && !ending::is_mounted(self.number, &[])
+    }
 }
 
 impl Awaited {
-    fn new(file: File, mark: u64) -> Self {
-        let is_shown = |used: ImageUse| used.marks.contains(&mark);
-        let mark = ImageUse::of(&file).is_ok_and(is_shown).then_some(mark);
+    /// Looks for the mark of a mount that is in the table still.
+    fn new(file: File, number: u64) -> Self {
+        let used = ImageUse::of(&file).ok().filter(|used| used.marks.contains(&number));
+        let mark = used.map(|used| Mark { number, is_of_writer: used.has_writer });
         Awaited { file, mark }
     }
 
-    /// True until the server has closed the volume. The lock of a volume is as well that of whoever opens it
-    /// next, so it tells less than the mark.
+    /// True until the server has closed the volume. The lock of a volume is as well that of the process that
+    /// opens it next, so it tells less than the mark.
     fn is_open(&self, entry: &MountEntry) -> bool {
         match self.mark {
-            Some(mark) => ImageUse::of(&self.file).is_ok_and(|used| used.marks.contains(&mark)),
+            Some(mark) => mark.is_shown(&self.file),
             None if entry.all_read_only => false,
             None => lanefs::has_writer(&self.file).is_ok_and(|has_writer| has_writer),
         }
     }
 
-    /// Waits until the server has closed the volume.
-    fn wait_closed(mut self, dir: &Path, entry: &MountEntry, give_up: &dyn Fn() -> bool) -> Result<()> {
+    /// Waits until the server has closed the volume. For a mount that was read-only the wait has a limit:
+    /// everything is durable already, and whoever may read the image can show the mark of such a server.
+    fn wait_closed(
+        mut self,
+        dir: &Path,
+        entry: &MountEntry,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Unmounted> {
+        let begin = Instant::now();
         while self.is_open(entry) {
             if give_up() {
                 return Err(Error::directory(dir, "unmounted, but its volume is not closed yet"));
             }
+            if entry.all_read_only && begin.elapsed() >= READ_ONLY_LIMIT {
+                return Ok(Unmounted::NotAwaited("its server has not ended for ten seconds".to_owned()));
+            }
             std::thread::sleep(POLL_INTERVAL);
+        }
+        if entry.all_read_only {
+            return Ok(Unmounted::Done);
         }
         let mut block = vec![0; BLOCK as usize];
         let superblock = self.file.read_exact(&mut block).ok().and_then(|()| Superblock::decode(&block).ok());
@@ -163,6 +197,6 @@ impl Awaited {
             let why = "unmounted, but its volume could not be closed; changes that were not synced are lost (see its log)";
             return Err(Error::directory(dir, why));
         }
-        Ok(())
+        Ok(Unmounted::Done)
     }
 }

@@ -178,4 +178,23 @@ fn umount_returns_when_nobody_has_the_image() {
             assert!(!is_open(), "{options}, by umount(8)");
         }
     }
+    if is_not_root() {
+        return;
+    }
+    m.mount(&[]).ends(0);
+    m.mount(&["-o", "remount,ro"]).ends(0);
+    m.umount().ends(0);
+    assert!(!is_open(), "a mount that became read-only");
+}
+
+#[test]
+fn a_reader_that_shows_the_mark_of_a_read_only_mount_holds_up_umount_for_a_while_only() {
+    let m = Mounted::prepare();
+    m.mount(&["-o", "ro"]).ends(0);
+    let used = ImageUse::of(&File::open(&m.v.image).unwrap()).unwrap();
+    assert_eq!(used.marks.len(), 1, "a server has one mark");
+    let reader = lanefs::Volume::open(&m.v.image, lanefs::Access::Read).unwrap();
+    reader.show_mark(Some(used.marks[0]));
+    m.umount().ends(0).says("has not ended for ten seconds");
+    assert!(!m.is_mounted());
 }

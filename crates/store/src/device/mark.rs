@@ -21,6 +21,8 @@ const MOST: usize = 64;
 pub struct ImageUse {
     /// True where one of them has it open, for writing or for reading.
     pub is_open: bool,
+    /// True where one of them has it open for writing.
+    pub has_writer: bool,
     /// The processes that have it open, as far as the host tells.
     pub processes: Vec<u32>,
     /// The marks of the writer, or of the readers where nobody writes.
@@ -34,10 +36,11 @@ impl ImageUse {
     /// The host's, such as that it has no locks of this kind.
     pub fn of(file: &File) -> io::Result<ImageUse> {
         let has_writer = lock::has_writer(file)?;
-        // Whoever may only read the image can have marks beside those of a writer, which count for nothing.
+        // Readers can have marks beside those of a writer, which count for nothing.
         let kind = if has_writer { Kind::Shared } else { Kind::Alone };
         Ok(ImageUse {
             is_open: has_writer || lock::has_reader(file)?,
+            has_writer,
             processes: holder::processes(file),
             marks: marks(file, kind)?,
         })
