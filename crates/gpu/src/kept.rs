@@ -2,7 +2,6 @@
 
 use crate::batch::PathBatch;
 use crate::error::Result;
-use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
 use crate::pending::next_batch;
 use crate::query::LookupQuery;
@@ -134,18 +133,7 @@ impl KeptPaths<'_, '_, '_, '_> {
 
     /// Waits for a batch, and resumes the lookups that one dispatch did not finish.
     fn finish(&mut self, kept: usize, last: Submitted) -> Result<()> {
-        let (mirrored, kept) = (self.mirrored, &mut self.batches[kept]);
-        for _ in 0..MAX_DISPATCHES {
-            mirrored.device().wait(kept.submission)?;
-            if !kept.batch.is_unfinished() {
-                break;
-            }
-            // A lookup must not see half of an older volume and half of a newer one.
-            match mirrored.resume(&mut kept.batch, &self.query, last.mirror_generation)? {
-                Some(next) => kept.submission = next,
-                None => break,
-            }
-        }
-        Ok(())
+        let kept = &mut self.batches[kept];
+        self.mirrored.finish(&mut kept.batch, kept.submission, &self.query, last.mirror_generation)
     }
 }

@@ -6,7 +6,7 @@ use crate::context::DeviceContext;
 use crate::dir_table::DirectoryTable;
 use crate::error::{Error, Result};
 use crate::kernels::Kernels;
-use crate::limits::MAX_GROUPS;
+use crate::limits::{MAX_DISPATCHES, MAX_GROUPS};
 use crate::mirror::Mirror;
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
@@ -187,9 +187,31 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         debug_assert!(state.kept.len() <= KEPT, "more batches are kept than may be");
     }
 
+    /// Waits for submission `number` of a batch, and resumes the lookups that one dispatch did not finish
+    /// while the mirror has the generation at which they began: none must see half of an older volume and
+    /// half of a newer one. On return no submission of the batch is on the device.
+    pub(crate) fn finish(
+        &self,
+        batch: &mut PathBatch,
+        mut number: u64,
+        query: &LookupQuery,
+        mirror_generation: u64,
+    ) -> Result<()> {
+        for _ in 1..MAX_DISPATCHES {
+            self.device().wait(number)?;
+            if !batch.is_unfinished() {
+                break;
+            }
+            let Some(next) = self.resume(batch, query, mirror_generation)? else { break };
+            debug_assert!(next > number, "submissions are numbered in order");
+            number = next;
+        }
+        self.device().wait(number)
+    }
+
     /// Resumes the unfinished lookups of a batch; returns the submission's number, or `None` where the
     /// mirror has been refreshed since the generation at which they began.
-    pub(crate) fn resume(
+    fn resume(
         &self,
         batch: &mut PathBatch,
         query: &LookupQuery,

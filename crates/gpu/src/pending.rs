@@ -2,7 +2,6 @@
 
 use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
-use crate::limits::MAX_DISPATCHES;
 use crate::mirrored::{Mirrored, Report, refresh};
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
@@ -264,19 +263,8 @@ impl Pending<'_, '_, '_, '_> {
     }
 
     /// Waits for the device, and resumes the lookups that one dispatch did not finish.
-    fn finish(&self, batch: &mut PathBatch, mut number: u64) -> Result<()> {
-        for _ in 1..MAX_DISPATCHES {
-            self.mirrored.device().wait(number)?;
-            if !batch.is_unfinished() {
-                break;
-            }
-            // A lookup must not see half of an older volume and half of a newer one.
-            let mirror_generation = self.submission.mirror_generation;
-            let Some(next) = self.mirrored.resume(batch, &self.query, mirror_generation)? else { break };
-            debug_assert!(next > number, "submissions are numbered in order");
-            number = next;
-        }
-        self.mirrored.device().wait(number)
+    fn finish(&self, batch: &mut PathBatch, number: u64) -> Result<()> {
+        self.mirrored.finish(batch, number, &self.query, self.submission.mirror_generation)
     }
 }
 
