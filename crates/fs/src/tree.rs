@@ -11,6 +11,7 @@ use crate::volume::Volume;
 use crate::{namespace, path};
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
+use std::collections::HashSet;
 
 /// Entries read at a time when a tree is removed.
 const PAGE: usize = 256;
@@ -194,7 +195,8 @@ impl Volume {
             Ok(_) => return visit(b"", self.unlink(who, dir, name)),
             Err(error) => return visit(b"", Err(error)),
         };
-        let mut removal = Removal { volume: self, who, path: Vec::new(), open: Vec::new() };
+        let mut removal =
+            Removal { volume: self, who, path: Vec::new(), open: Vec::new(), inos: HashSet::from([top]) };
         removal.open.push(OpenDirectory::new(dir, name, top, 0, 0));
         while removal.step(&mut visit)? {}
         Ok(())
@@ -235,6 +237,8 @@ struct Removal<'r> {
     path: Vec<u8>,
     /// Open directories, from the top downwards.
     open: Vec<OpenDirectory>,
+    /// Their inodes.
+    inos: HashSet<Ino>,
 }
 
 impl Removal<'_> {
@@ -258,9 +262,16 @@ impl Removal<'_> {
 
     /// Leaves the innermost open directory in place.
     fn fail_open(&mut self) {
-        if let (Some(left), Some(above)) = (self.open.pop(), self.open.last_mut()) {
+        if let (Some(left), Some(above)) = (self.leave(), self.open.last_mut()) {
             above.skip(left.own_cookie);
         }
+    }
+
+    /// Goes up from the innermost open directory.
+    fn leave(&mut self) -> Option<OpenDirectory> {
+        let left = self.open.pop()?;
+        self.inos.remove(&left.ino);
+        Some(left)
     }
 
     /// Removes the innermost open directory, which has been emptied as far as possible.
@@ -272,7 +283,7 @@ impl Removal<'_> {
         let done = self.volume.rmdir(self.who, here.parent, &here.name);
         let is_reported = here.has_failed && matches!(&done, Err(e) if e.code() == Code::NotEmpty);
         if done.is_ok() {
-            self.open.pop();
+            self.leave();
         } else {
             self.fail_open();
         }
@@ -315,7 +326,7 @@ impl Removal<'_> {
     /// # Errors
     /// [`Error::Damaged`] for a directory that contains itself.
     fn open(&mut self, dir: Ino, entry: &DirEntry) -> Result<()> {
-        if self.open.iter().any(|open| open.ino == entry.ino) {
+        if !self.inos.insert(entry.ino) {
             let at = entry.ino.0.saturating_mul(self.volume.shared.state.store.inode_size().bytes());
             return Err(Error::Damaged { at, why: "a directory that contains itself".into() });
         }
