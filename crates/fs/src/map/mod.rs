@@ -12,7 +12,7 @@ use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
 use crate::inode::{Inode, add_blocks, extent_count};
-use crate::space;
+use crate::space::{self, Growth};
 use crate::visited::Visited;
 use lanefs_format::{BLOCK, MAX_FILE_SIZE, inode as f};
 use lanefs_store::Fault;
@@ -103,7 +103,9 @@ pub(crate) fn allocate_hole(
     unwritten: bool,
 ) -> Outcome<(u64, u64)> {
     let goal = goal(edit, node, block)?;
-    let extent = space::alloc_extent(edit, goal, node.view.get(f::BLOCKS), count)?;
+    let at_end = block.saturating_mul(BLOCK) >= node.view.get(f::BYTES);
+    let growth = Growth { goal, blocks: node.view.get(f::BLOCKS), at_end };
+    let extent = space::alloc_extent(edit, growth, count)?;
     map_extent(edit, node, block, extent, unwritten)?;
     Ok((extent.first * BLOCK, extent.count))
 }
@@ -113,7 +115,7 @@ pub(crate) fn allocate_hole(
 pub(crate) fn replace(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<(u64, u64)> {
     let goal = goal(edit, node, block)?;
     // A search for the best extent, as for a file that grows, would cost more than a small write.
-    let extent = space::alloc_extent(edit, goal, 0, count)?;
+    let extent = space::alloc_extent(edit, Growth { goal, blocks: 0, at_end: false }, count)?;
     punch(edit, node, block, block + extent.count)?;
     map_extent(edit, node, block, extent, false)?;
     Ok((extent.first * BLOCK, extent.count))

@@ -7,7 +7,9 @@
 //! * a new file gets blocks from ranges near the start of the volume, which fill holes before new ground;
 //! * a growing file gets a range of its own, and a large request is met from the bitmaps directly. Both go
 //!   where they fit best: into the shortest free extent that is long enough for the file's expected size,
-//!   else into the longest.
+//!   else into the longest;
+//! * a file that is filled before its end, in any order, does not grow: each of its blocks would begin a
+//!   range, of which nothing else is used. It fills holes as a new file does.
 
 use super::groups::{clear_bits, next, peek, seem_used};
 use super::search::{Kind, Room, likely, walk};
@@ -56,17 +58,27 @@ const _: () = assert!(
 );
 const _: () = assert!(NEAR < FAR, "the search for a better extent ends before the search for any");
 
-/// Allocates up to `want` consecutive blocks for a file that has `grown` blocks, and whose last block before
-/// them is followed by block `goal`.
+/// The file that needs blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Growth {
+    /// The block that follows the one before them.
+    pub(crate) goal: Option<u64>,
+    /// Blocks that the file has.
+    pub(crate) blocks: u64,
+    /// They are for the file's end, where more will follow.
+    pub(crate) at_end: bool,
+}
+
+/// Allocates up to `want` consecutive blocks.
 ///
 /// # Errors
 /// [`Code::NoSpace`].
-pub(crate) fn alloc_extent(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
-    let want = want.max(1);
+pub(crate) fn alloc_extent(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outcome<Extent> {
+    let (Growth { goal, blocks, at_end }, want) = (file, want.max(1));
     let extent = match goal.and_then(|goal| edit.prealloc.at(goal, want)) {
         Some(extent) => extent,
-        None if want >= LARGE => return alloc_direct(edit, goal, grown, want),
-        None if grown >= GROWN => from_growing(edit, goal, grown, want)?,
+        None if want >= LARGE => return alloc_direct(edit, goal, blocks, want),
+        None if blocks >= GROWN && (at_end || goal.is_some()) => from_growing(edit, file, want)?,
         None => from_small(edit, goal, want)?,
     };
     debug_assert!((1..=want).contains(&extent.count), "{extent:?} for {want} blocks");
@@ -82,10 +94,20 @@ pub(crate) fn alloc_extent(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, w
 pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
     let request =
         ExtentRequest { least: want.max(grown), expected: want.max(grown.saturating_mul(EXPECTED_GROWTH)) };
+    alloc_fitting(edit, goal, &request, want)
+}
+
+/// Allocates up to `want` blocks at `goal` where that block is free, else where the request fits best.
+fn alloc_fitting(
+    edit: &mut Edit<'_>,
+    goal: Option<u64>,
+    request: &ExtentRequest,
+    want: u64,
+) -> Outcome<Extent> {
     for _ in 0..MAX_ATTEMPTS {
         let first = match goal {
             Some(goal) if is_free(edit.core, goal)? => goal,
-            _ => best_fit(edit, &request)?.ok_or(Code::NoSpace)?.first,
+            _ => best_fit(edit, request)?.ok_or(Code::NoSpace)?.first,
         };
         let count = mark_used(edit, first, want)?;
         if count > 0 {
@@ -96,9 +118,15 @@ pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, w
 }
 
 /// Allocates from a new range for this file.
-fn from_growing(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
-    let most = grown.min(carve_limit(edit)).max(want);
-    let range = alloc_direct(edit, goal, grown, most)?;
+fn from_growing(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outcome<Extent> {
+    let Growth { goal, blocks, at_end } = file;
+    let most = blocks.min(carve_limit(edit)).max(want);
+    let range = if at_end {
+        alloc_direct(edit, goal, blocks, most)?
+    } else {
+        // The rest of an earlier range of such a file serves, too.
+        alloc_fitting(edit, goal, &ExtentRequest { least: want, expected: most }, most)?
+    };
     edit.counts.free_blocks += range.count as i64;
     if let Some(displaced) = edit.prealloc.add_growing(range) {
         put_back(edit, displaced)?;

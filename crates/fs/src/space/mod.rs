@@ -20,7 +20,7 @@ mod take;
 mod tests;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free};
-pub(crate) use extents::{alloc_direct, alloc_extent, put_back};
+pub(crate) use extents::{Growth, alloc_direct, alloc_extent, put_back};
 pub(crate) use groups::{clear_bits, free_extent, group, of_chunk};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use recount::recount;

@@ -170,3 +170,34 @@ fn extents_show_where_a_file_lies() {
     assert_eq!(ranges, [(0, 10, false), (15, 85, false)]);
     assert_eq!(extents[1].position - extents[0].position, 15 << 12);
 }
+
+/// Writes the blocks of a file of `blocks` blocks in the order of `order`. Returns the number of blocks from
+/// the first of them on the volume to the last.
+fn spread(blocks: u64, order: impl Fn(u64) -> u64) -> u64 {
+    let volume = memory(4 << 30);
+    let file = create(&volume, volume.root(), "file");
+    for i in 0..blocks {
+        volume.write(&Caller::OWNER, file, order(i) * BLOCK as u64, &[7; BLOCK]).expect("write");
+    }
+    let extents = volume.extents(file).expect("extents");
+    let first = extents.iter().map(|extent| extent.position).min().expect("an extent");
+    let end = extents.iter().map(|extent| extent.position + extent.bytes).max().expect("an extent");
+    is_clean(&volume);
+    (end - first) / BLOCK as u64
+}
+
+#[test]
+fn a_file_that_is_filled_in_any_order_is_not_spread_over_the_volume() {
+    let blocks = 8192;
+    let orders: [(&str, &dyn Fn(u64) -> u64); 3] = [
+        ("backwards", &|i| blocks - 1 - i),
+        // An odd factor reaches each block once.
+        ("random", &|i| if i == 0 { blocks - 1 } else { (i * 4_801 + blocks - 1) % blocks }),
+        ("every second one, then the others", &|i| (blocks - 1 - i * 2 % blocks) - i * 2 / blocks),
+    ];
+    for (name, order) in orders {
+        let spread = spread(blocks, order);
+        // Four ranges of 2 MiB, one for each file that grows, and ranges for new files.
+        assert!(spread < blocks + 8 * 512, "{name}: over {spread} blocks");
+    }
+}
