@@ -4,9 +4,10 @@ use crate::stop::Stop;
 use crate::{
     AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
     LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, PublishArgs, PublishHooks,
-    ReadArgs, ReadHooks, Result, SearchArgs, SearchHooks, WorkerArgs, run_alloc_with, run_concurrency_with,
-    run_gpu_with, run_lookup_with, run_mount_with, run_namespace_with, run_passthrough, run_plot,
-    run_publish_with, run_read_with, run_search_with, run_worker,
+    ReadArgs, ReadHooks, Result, ScaleArgs, ScaleHooks, ScaleWorkerArgs, SearchArgs, SearchHooks, WorkerArgs,
+    run_alloc_with, run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with, run_namespace_with,
+    run_passthrough, run_plot, run_publish_with, run_read_with, run_scale_with, run_scale_worker,
+    run_search_with, run_worker,
 };
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -51,6 +52,8 @@ enum Benchmark {
     Gpu(GpuArgs),
     /// A mounted volume beside ext4, tmpfs and a FUSE passthrough to tmpfs (as root)
     Mount(MountArgs),
+    /// The same work on volumes of 1 GiB to 1 PiB, and on few and many things of a kind
+    Scale(ScaleArgs),
     /// Draw reports as pictures: grouped bars of LaneFS and its peers
     Plot(PlotArgs),
     /// The FUSE passthrough, which `mount` starts
@@ -59,6 +62,9 @@ enum Benchmark {
     /// One workload on the allocator of this process, which `alloc` starts for each measurement
     #[command(hide = true)]
     AllocWorker(WorkerArgs),
+    /// One step on one volume, which `scale` starts for each measurement
+    #[command(hide = true)]
+    ScaleWorker(ScaleWorkerArgs),
 }
 
 impl Benchmark {
@@ -66,7 +72,7 @@ impl Benchmark {
     /// whose thread would be one more than it measures: some allocators are quicker in a process of one
     /// thread.
     fn is_worker(&self) -> bool {
-        matches!(self, Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_))
+        matches!(self, Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_) | Benchmark::ScaleWorker(_))
     }
 
     /// Measures; returns the exit code.
@@ -84,9 +90,11 @@ impl Benchmark {
             Benchmark::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
             Benchmark::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
             Benchmark::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
+            Benchmark::Scale(args) => run_scale_with(args, &ScaleHooks { stop, ..ScaleHooks::default() }),
             Benchmark::Plot(args) => run_plot(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::MountPassthrough(args) => run_passthrough(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::AllocWorker(args) => run_worker(args).map(|()| crate::session::EXIT_DONE),
+            Benchmark::ScaleWorker(args) => run_scale_worker(args).map(|()| crate::session::EXIT_DONE),
         }
     }
 }
@@ -150,9 +158,18 @@ mod tests {
 
     #[test]
     fn all_benchmarks_take_the_common_arguments() {
-        for name in
-            ["namespace", "lookup", "read", "search", "publish", "concurrency", "alloc", "gpu", "mount"]
-        {
+        for name in [
+            "namespace",
+            "lookup",
+            "read",
+            "search",
+            "publish",
+            "concurrency",
+            "alloc",
+            "gpu",
+            "mount",
+            "scale",
+        ] {
             let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
                 Ok(Benchmark::Namespace(args)) => args.common,
@@ -164,7 +181,13 @@ mod tests {
                 Ok(Benchmark::Alloc(args)) => args.common,
                 Ok(Benchmark::Gpu(args)) => args.common,
                 Ok(Benchmark::Mount(args)) => args.common,
-                Ok(Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_) | Benchmark::Plot(_)) => {
+                Ok(Benchmark::Scale(args)) => args.common,
+                Ok(
+                    Benchmark::AllocWorker(_)
+                    | Benchmark::MountPassthrough(_)
+                    | Benchmark::ScaleWorker(_)
+                    | Benchmark::Plot(_),
+                ) => {
                     panic!("{name} is no benchmark")
                 }
                 Err(error) => panic!("{error}"),

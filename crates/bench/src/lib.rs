@@ -9,7 +9,7 @@
 //! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
 //!   [`peers`] by system calls.
 //! * [`namespace`], [`lookup`], [`read`], [`search`], [`publish`], [`concurrency`], [`alloc`], [`mount`],
-//!   [`gpu`]: the rows of the benchmark of that name.
+//!   [`gpu`], [`scale`]: the rows of the benchmark of that name.
 //! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
 //!
@@ -36,6 +36,7 @@ mod progress;
 pub mod publish;
 pub mod read;
 pub mod report;
+pub mod scale;
 pub mod search;
 mod selection;
 mod served;
@@ -59,4 +60,5 @@ pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_w
 pub use plot::{PlotArgs, run_plot};
 pub use publish::{PublishArgs, PublishHooks, run_publish_with};
 pub use read::{ReadArgs, ReadHooks, run_read_with};
+pub use scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
 pub use search::{SearchArgs, SearchHooks, run_search_with};

@@ -43,6 +43,12 @@ pub fn available_memory() -> u64 {
     memory_bytes("MemAvailable")
 }
 
+/// Returns the most memory in bytes that this process has had resident; 0 if the kernel does not say.
+pub fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kib(&status, "VmHWM") * 1024
+}
+
 /// Returns the commit of this program's source: the value of `LANEFS_COMMIT` at build time, else the state of
 /// git in the build directory, with `+changes` if files differ from the commit; empty if both are unknown.
 pub fn commit() -> String {
@@ -66,9 +72,12 @@ pub fn load() -> Option<f64> {
 
 fn memory_bytes(name: &str) -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib =
-        field(&info, name).and_then(|v| v.split_whitespace().next()).and_then(|v| v.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    kib(&info, name) * 1024
+}
+
+/// Returns the number of the first `name: number kB` line.
+fn kib(text: &str, name: &str) -> u64 {
+    field(text, name).and_then(|v| v.split_whitespace().next()).and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the value of the first `name : value` line.
@@ -135,6 +144,7 @@ mod tests {
         let machine = Machine::detect();
         assert!(machine.cores > 0);
         assert!(machine.memory > 0 && available_memory() <= machine.memory);
+        assert!((1 << 20..machine.memory).contains(&peak_memory()));
         assert!(machine.kernel.starts_with("Linux"));
     }
 }

@@ -7,5 +7,6 @@ mod concurrency;
 mod gpu;
 mod namespace;
 mod program;
+mod scale;
 mod search;
 mod systems;
