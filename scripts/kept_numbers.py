@@ -65,7 +65,7 @@ def median(row, name):
     """Returns the median of LaneFS or of a peer, or an extra value, with its unit."""
     if name.startswith("extra."):
         extra = name.removeprefix("extra.")
-        unit = row["unit"] if extra.endswith("_ns") else extra.replace("_", " ")
+        unit = row["unit"] if extra.endswith("_ns") or extra.startswith("at_") else extra.replace("_", " ")
         return row["extra"][extra], unit
     return (row["lanefs"] if name == "lanefs" else row["peers"][name])["median"], row["unit"]
 

@@ -1,8 +1,8 @@
 //! A device of any size in little room on the host, for volumes that the host's file system cannot hold: ext4
 //! ends a file at 16 TiB, and the group table of a volume of 1 PiB has 33 GiB.
 //!
-//! Each block has a *slot* of 64 bytes. A block of zeros but for six words, such as that of an empty group, is
-//! in its slot; any other lies in a file of blocks, and the slot has its number there. So the memory of a
+//! Each block has a *slot* of 64 bytes. A block of zeros but for six words, such as that of an empty group,
+//! is in its slot; any other lies in a file of blocks, and the slot has its number there. So the memory of a
 //! process that uses the device is that of LaneFS.
 
 use lanefs::{Device, IoBuf, IoBufMut};

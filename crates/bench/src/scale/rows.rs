@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What a worker process does.
+/// The task of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Step {
     /// Makes a volume.

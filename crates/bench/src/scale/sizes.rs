@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const MKFS_MEMORY: f64 = (64 << 20) as f64;
 /// Times as long as in the first volume that a create in one of 16 TiB may take.
 const CREATE_RATIO: f64 = 1.1;
+/// Largest volume that one of 1 GiB grows to: growing takes 66 MiB of memory for each TiB.
+const LARGEST_GROWN: u64 = 16 * TIB;
 /// Size of the volume for files without a name.
 const ORPHANS: u64 = 16 * GIB;
 
@@ -63,10 +65,10 @@ fn size(bench: &ScaleBench, measured: &mut Measured, column: usize, base: &Scale
     if selected(Step::Check) {
         measured.step(bench, column, &with(Step::Check, 1))?;
     }
-    if selected(Step::Grow) && base.bytes > GIB {
+    if selected(Step::Grow) && base.bytes > GIB && base.bytes <= LARGEST_GROWN {
         let image = base.image.with_extension("grown");
         measured.step(bench, column, &ScaleWorkerArgs { image: image.clone(), ..with(Step::Grow, 1) })?;
-        // What is left there takes no room from the next.
+        // The next one needs the room.
         let _ = std::fs::remove_file(&image).or_else(|_| std::fs::remove_dir_all(&image));
     }
     Ok(())

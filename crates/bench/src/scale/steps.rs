@@ -61,8 +61,8 @@ impl Measured {
         Summary::of(self.values.get(&(row.to_string(), column))?)
     }
 
-    /// Returns a table for people of some rows: `heading` names the columns, the first of which all others are
-    /// compared with.
+    /// Returns a table for people of some rows: `heading` names the columns. All are compared with the first
+    /// that has a value.
     pub(super) fn table(&self, title: String, heading: &[String], rows: &[RowOf]) -> Table {
         let first = ["row".to_string()].into_iter().chain(heading.iter().cloned());
         let mut lines = vec![first.collect::<Vec<_>>()];

@@ -1,5 +1,5 @@
-//! The worker: a process that takes one step and prints its values, so that the most memory that it had is the
-//! memory of the step.
+//! The worker: a process that takes one step and prints its values, so that the most memory that it had is
+//! that of the step.
 
 use super::image::Image;
 use super::items;

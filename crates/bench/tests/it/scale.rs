@@ -68,11 +68,10 @@ fn volumes_that_no_file_holds_are_in_a_packed_device() {
     for row in report["rows"].as_array().unwrap() {
         assert!(row["extra"]["at_1_TiB"].as_f64().unwrap() > 0.0, "{row}");
     }
-    // Work visits as few groups of a volume of 1 TiB as of one of 1 GiB.
+    // Work visits few of the 8,323 groups of a volume of 1 TiB: 256 are read at a time, twice at most.
     let rows = report["rows"].as_array().unwrap();
     let fetched = rows.iter().find(|row| row["name"] == "size-fetched").unwrap();
-    let (small, large) = (&fetched["lanefs"]["median"], &fetched["extra"]["at_1_TiB"]);
-    assert!(large.as_f64().unwrap() < small.as_f64().unwrap() + 100.0, "{fetched}");
+    assert!(fetched["extra"]["at_1_TiB"].as_f64().unwrap() < 1024.0, "{fetched}");
 }
 
 #[test]
