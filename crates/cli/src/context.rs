@@ -29,6 +29,18 @@ pub struct Context<'v, V = Volume> {
     pub status: u8,
 }
 
+/// A path inside the volume from a directory that is known by its inode, so that a walk resolves only the
+/// name that is new, however deep it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'p> {
+    /// The directory in which `path` begins.
+    pub base: Ino,
+    /// The path from there.
+    pub path: &'p [u8],
+    /// The whole path, for messages.
+    pub shown: &'p [u8],
+}
+
 impl<'v, V: FileSystem> Context<'v, V> {
     /// Starts a session in the root directory that writes to standard output.
     pub fn new(volume: &'v V, image: &'v Image) -> Self {
@@ -80,6 +92,11 @@ impl<'v, V: FileSystem> Context<'v, V> {
         self.status
     }
 
+    /// The place of a path that begins at the working directory.
+    pub fn place<'p>(&self, path: &'p [u8]) -> Place<'p> {
+        Place { base: self.cwd_ino, path, shown: path }
+    }
+
     /// Resolves `path` from the working directory and returns its attributes.
     ///
     /// # Errors
@@ -93,11 +110,19 @@ impl<'v, V: FileSystem> Context<'v, V> {
     /// # Errors
     /// The volume could not answer.
     pub fn try_resolve(&self, path: &[u8], follow: bool) -> Result<Result<Attr, Code>, Failure> {
-        let answer = self.volume.resolve_at(self.cwd_ino, path, follow);
-        let answer = answer.map_err(|e| Failure::volume(path, &e))?;
+        self.try_resolve_place(self.place(path), follow)
+    }
+
+    /// [`Context::try_resolve`] for a place.
+    ///
+    /// # Errors
+    /// The volume could not answer.
+    pub fn try_resolve_place(&self, at: Place<'_>, follow: bool) -> Result<Result<Attr, Code>, Failure> {
+        let answer = self.volume.resolve_at(at.base, at.path, follow);
+        let answer = answer.map_err(|e| Failure::volume(at.shown, &e))?;
         match (answer.code, answer.attr, answer.ino) {
             (Code::Success, Some(attr), _) => Ok(Ok(attr)),
-            (Code::Success, None, Some(ino)) => Ok(Ok(self.attr(path, ino)?)),
+            (Code::Success, None, Some(ino)) => Ok(Ok(self.attr(at.shown, ino)?)),
             (Code::Success, None, None) => Ok(Err(Code::NotFound)),
             (code, ..) => Ok(Err(code)),
         }
@@ -124,18 +149,30 @@ impl<'v, V: FileSystem> Context<'v, V> {
     /// # Errors
     /// The directory does not exist, or the last component is `.`, `..` or missing.
     pub fn parent<'p>(&self, path: &'p [u8]) -> Result<(Ino, &'p [u8]), Failure> {
-        let (parent, name) = match path::split_last(path) {
+        self.parent_of_place(self.place(path))
+    }
+
+    /// [`Context::parent`] for a place.
+    ///
+    /// # Errors
+    /// As [`Context::parent`].
+    pub fn parent_of_place<'p>(&self, at: Place<'p>) -> Result<(Ino, &'p [u8]), Failure> {
+        let (parent, name) = match path::split_last(at.path) {
             None | Some((_, b"." | b"..")) => {
-                return Err(Failure::partial(path, "names no entry of a directory", "end it with a name"));
+                return Err(Failure::partial(
+                    at.shown,
+                    "names no entry of a directory",
+                    "end it with a name",
+                ));
             }
-            Some((b"", name)) => return Ok((self.cwd_ino, name)),
+            Some((b"", name)) => return Ok((at.base, name)),
             Some(both) => both,
         };
-        match self.try_resolve(parent, true)? {
+        match self.try_resolve_place(Place { path: parent, ..at }, true)? {
             Ok(attr) => Ok((attr.ino, name)),
             // The missing component lies before the user's last one.
-            Err(Code::NotFound) => Err(Failure::code(path, Code::ComponentNotFound)),
-            Err(code) => Err(Failure::code(path, code)),
+            Err(Code::NotFound) => Err(Failure::code(at.shown, Code::ComponentNotFound)),
+            Err(code) => Err(Failure::code(at.shown, code)),
         }
     }
 

@@ -4,7 +4,7 @@
 //! of [`AT_ONCE`] bytes at most without holes replaces the old one in one transaction, in the same inode.
 //! More goes into a new inode, which takes over the name, and with it owner, mode and extended attributes.
 
-use crate::context::Context;
+use crate::context::{Context, Place};
 use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
 use lanefs::{Attr, Code, FileKind, FileSystem, Ino, SetAttr, path};
 use lanefs_transfer::Replacement;
@@ -19,7 +19,9 @@ const MAX_LINKS: usize = 40;
 pub struct OutputFile {
     /// Its attributes before the command.
     pub attr: Attr,
-    /// Its path, for messages.
+    /// The directory in which its path begins, and the path from there.
+    from: (Ino, Vec<u8>),
+    /// Its whole path, for messages.
     path: Vec<u8>,
     content: Content,
 }
@@ -41,9 +43,11 @@ impl OutputFile {
     ///
     /// # Errors
     /// Names the path: no such directory, not a regular file, no space.
-    pub fn open(context: &Context<'_, impl FileSystem>, path: &[u8], perm: u16) -> Result<Self, Failure> {
-        let opened = |attr, content| Ok(OutputFile { attr, path: path.to_vec(), content });
-        match context.try_resolve(path, true)? {
+    pub fn open(context: &Context<'_, impl FileSystem>, at: Place<'_>, perm: u16) -> Result<Self, Failure> {
+        let path = at.shown;
+        let from = (at.base, at.path.to_vec());
+        let opened = |attr, content| Ok(OutputFile { attr, from, path: path.to_vec(), content });
+        match context.try_resolve_place(at, true)? {
             Ok(attr) => match attr.kind {
                 FileKind::File => opened(attr, Content::Held(Vec::new())),
                 FileKind::Directory => Err(Failure::code(path, Code::IsDirectory)),
@@ -54,7 +58,7 @@ impl OutputFile {
             },
             Err(Code::NotFound) if path.ends_with(b"/") => Err(Failure::code(path, Code::NotDirectory)),
             Err(Code::NotFound) => {
-                let (dir, name) = context.parent(path)?;
+                let (dir, name) = context.parent_of_place(at)?;
                 let created = context.volume.create_file(dir, name, perm);
                 let attr = created.map_err(|error| match error.code() {
                     Code::Exists => {
@@ -140,7 +144,8 @@ impl OutputFile {
     /// Goes on in a new file.
     fn begin_new(&mut self, context: &Context<'_, impl FileSystem>) -> Outcome {
         let failed = |e: lanefs::Error| Failure::volume(&self.path, &e);
-        let (dir, name) = place(context, &self.path)?;
+        let at = Place { base: self.from.0, path: &self.from.1, shown: &self.path };
+        let (dir, name) = entry_of(context, at)?;
         let new = Replacement::begin(context.volume, dir, &name, self.attr.ino).map_err(failed)?;
         if let Content::Held(held) = &self.content
             && let Err(error) = context.volume.write(new.ino(), 0, held)
@@ -154,9 +159,10 @@ impl OutputFile {
 }
 
 /// Directory and name of the file to which a path leads, through symbolic links.
-fn place(context: &Context<'_, impl FileSystem>, file: &[u8]) -> Result<(Ino, Vec<u8>), Failure> {
+fn entry_of(context: &Context<'_, impl FileSystem>, at: Place<'_>) -> Result<(Ino, Vec<u8>), Failure> {
+    let file = at.shown;
     let failed = |e: lanefs::Error| Failure::volume(file, &e);
-    let (dir, name) = context.parent(file)?;
+    let (dir, name) = context.parent_of_place(at)?;
     let (mut dir, mut name) = (dir, name.to_vec());
     for _ in 0..MAX_LINKS {
         let (ino, kind) = context.volume.lookup(dir, &name).map_err(failed)?;

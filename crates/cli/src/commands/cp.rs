@@ -3,6 +3,7 @@
 mod copier;
 mod host_file;
 mod host_target;
+mod inside_target;
 mod location;
 mod meta;
 mod reader;

@@ -40,7 +40,7 @@ impl Command for Write {
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let path = bytes::of(&self.path);
-        let file = OutputFile::open(context, path, NEW_FILE_PERM)?;
+        let file = OutputFile::open(context, context.place(path), NEW_FILE_PERM)?;
         let (offset, mut file) = match self.append {
             true => (file.attr.size, file.appending()),
             false => (0, file),

@@ -168,3 +168,20 @@ fn a_file_that_was_being_written_has_its_old_content_after_a_signal() {
     // More than there may be uncommitted, so a part is on the device.
     assert_eq!(content_after(Signal::KILL, 64 << 20), b"old content");
 }
+
+#[test]
+fn a_deep_tree_is_copied_within_the_volume_and_its_attributes_are_kept() {
+    let v = TestVolume::sized("64M");
+    let deep = "/d".repeat(300);
+    v.run("mkdir", &format!("-p /top{deep}")).ends(0);
+    v.run_with("write", &[&format!("/top{deep}/file")], b"deep").ends(0);
+    v.run("ln", &format!("-s file /top{deep}/link")).ends(0);
+    v.run("chmod", &format!("750 /top{deep}")).ends(0);
+    v.run("cp", "-rp :/top :/copy").ends(0);
+    v.run("cp", "-r :/top :/copy").ends(0);
+    for top in ["/copy", "/copy/top"] {
+        assert_eq!(v.run("cat", &format!("{top}{deep}/link")).ends(0).out(), "deep");
+    }
+    assert!(v.run("ls", &format!("-ld /copy{deep}")).ends(0).out().contains("drwxr-x---"));
+    v.run("fsck", "").ends(0);
+}

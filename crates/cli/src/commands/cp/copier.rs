@@ -1,6 +1,7 @@
 //! Copying of one file or tree.
 
 use super::host_target::HostTarget;
+use super::inside_target::InsideTarget;
 use super::location::Location;
 use super::sink::Sink;
 use super::source::{CopySource, SourceStep};
@@ -23,6 +24,12 @@ pub(super) struct CopyOptions {
     pub(super) preserve: bool,
     /// Leaves existing files unchanged.
     pub(super) no_clobber: bool,
+}
+
+/// The directories that a copy is inside, on the host or in the volume.
+struct Target {
+    host: Option<HostTarget>,
+    inside: InsideTarget,
 }
 
 /// Copies files and trees.
@@ -59,11 +66,11 @@ impl Copier {
                 refuse_into_itself(context, from, to, ino)?;
             }
         }
-        let mut host = (!to.inside).then(|| HostTarget::new(to.host_path(), is_given));
+        let host = (!to.inside).then(|| HostTarget::new(to.host_path(), is_given));
+        let mut target = Target { host, inside: InsideTarget::new(context.cwd_ino) };
         while let Some(step) = source.next(context) {
             check_interrupt()?;
-            let outcome =
-                step.and_then(|step| self.copy_step(context, &mut source, &step, to, host.as_mut()));
+            let outcome = step.and_then(|step| self.copy_step(context, &mut source, &step, to, &mut target));
             context.go_on(outcome)?;
         }
         Ok(())
@@ -75,23 +82,23 @@ impl Copier {
         source: &mut CopySource<'_>,
         step: &SourceStep,
         to: &Location,
-        mut host: Option<&mut HostTarget>,
+        target: &mut Target,
     ) -> Outcome {
         let preserve = self.options.preserve;
-        if let (Visit::Leave, Some(host)) = (step.visit, &mut host) {
+        if let (Visit::Leave, Some(host)) = (step.visit, &mut target.host) {
             return host.leave(&step.below, &step.meta, preserve);
         }
         let path = [&to.path[..], &step.below].concat();
-        let sink = match &host {
+        let sink = match &target.host {
             Some(host) => host.name(&step.below).map(Sink::Host),
-            None => Ok(Sink::Inside { path: &path, given: step.below.is_empty() }),
+            None => Ok(target.inside.name(&path, &step.below)),
         };
         let outcome = sink.and_then(|sink| {
             if step.visit == Visit::Leave {
                 return if preserve { sink.finish_inside(context, &step.meta) } else { Ok(()) };
             }
             self.progress.tick();
-            self.copy_one(context, step, &sink, host)
+            self.copy_one(context, step, &sink, target)
         });
         if outcome.is_err() && step.meta.kind == FileKind::Directory {
             source.skip();
@@ -105,11 +112,16 @@ impl Copier {
         context: &Context<'_, impl FileSystem>,
         step: &SourceStep,
         sink: &Sink<'_>,
-        host: Option<&mut HostTarget>,
+        target: &mut Target,
     ) -> Outcome {
         let (meta, preserve) = (&step.meta, self.options.preserve);
         match meta.kind {
-            FileKind::Directory => return sink.directory(context, host, meta, preserve),
+            FileKind::Directory => {
+                if let Some(ino) = sink.directory(context, target.host.as_mut(), meta, preserve)? {
+                    target.inside.enter(&step.below, ino);
+                }
+                return Ok(());
+            }
             _ if self.options.no_clobber && sink.exists(context)? => return Ok(()),
             FileKind::File => self.copy_content(context, step, sink)?,
             FileKind::Symlink => sink.node(context, meta, &step.target(context)?, preserve)?,

@@ -3,17 +3,17 @@
 use super::host_target::{HostName, HostTarget};
 use super::meta::FileMeta;
 use super::writer::Writer;
-use crate::context::Context;
+use crate::context::{Context, Place};
 use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
 use crate::output_file::OutputFile;
-use lanefs::{Code, FileKind, FileSystem, SetAttr};
+use lanefs::{Code, FileKind, FileSystem, Ino, SetAttr};
 
 /// A name that the copy creates.
 pub(super) enum Sink<'l> {
     /// Inside the volume.
     Inside {
-        /// Its path.
-        path: &'l [u8],
+        /// Its place: a name in the directory that the copy is inside, or the user's path.
+        at: Place<'l>,
         /// True for the name that the user gave: links are followed there only.
         given: bool,
     },
@@ -28,12 +28,13 @@ impl Sink<'_> {
     /// The volume could not answer.
     pub(super) fn exists(&self, context: &Context<'_, impl FileSystem>) -> Result<bool, Failure> {
         match self {
-            Sink::Inside { path, .. } => Ok(context.try_resolve(path, false)?.is_ok()),
+            Sink::Inside { at, .. } => Ok(context.try_resolve_place(*at, false)?.is_ok()),
             Sink::Host(name) => Ok(name.exists()),
         }
     }
 
-    /// Creates a directory, or uses an existing one; on the host the copy enters it.
+    /// Creates a directory, or uses an existing one; on the host the copy enters it. Returns the inode of one
+    /// inside the volume.
     ///
     /// # Errors
     /// Names the location.
@@ -43,23 +44,23 @@ impl Sink<'_> {
         host: Option<&mut HostTarget>,
         meta: &FileMeta,
         preserve: bool,
-    ) -> Outcome {
-        let (path, given) = match self {
-            Sink::Inside { path, given } => (*path, *given),
-            Sink::Host(name) => return host.map_or(Ok(()), |host| host.enter(name)),
+    ) -> Result<Option<Ino>, Failure> {
+        let (at, given) = match self {
+            Sink::Inside { at, given } => (*at, *given),
+            Sink::Host(name) => return host.map_or(Ok(()), |host| host.enter(name)).map(|()| None),
         };
-        match context.try_resolve(path, given)? {
-            Ok(attr) if attr.kind == FileKind::Directory => Ok(()),
+        match context.try_resolve_place(at, given)? {
+            Ok(attr) if attr.kind == FileKind::Directory => Ok(Some(attr.ino)),
             Ok(_) => {
-                let argument = [b":", path].concat();
+                let argument = [b":", at.shown].concat();
                 Err(Failure::partial(argument, "exists and is not a directory", REMOVE_OR_RENAME))
             }
             Err(Code::NotFound) => {
-                let (dir, name) = context.parent(path)?;
+                let (dir, name) = context.parent_of_place(at)?;
                 let made = context.volume.mkdir(dir, name, meta.copy_perm(preserve));
-                made.map(drop).map_err(|e| Failure::volume(path, &e))
+                made.map(|attr| Some(attr.ino)).map_err(|e| Failure::volume(at.shown, &e))
             }
-            Err(code) => Err(Failure::code(path, code)),
+            Err(code) => Err(Failure::code(at.shown, code)),
         }
     }
 
@@ -74,16 +75,16 @@ impl Sink<'_> {
         target: &[u8],
         preserve: bool,
     ) -> Outcome {
-        let path = match self {
-            Sink::Inside { path, .. } => *path,
+        let at = match self {
+            Sink::Inside { at, .. } => *at,
             Sink::Host(name) => return name.node(meta, target, preserve),
         };
-        let (dir, name) = context.parent(path)?;
+        let (dir, name) = context.parent_of_place(at)?;
         let made = match meta.kind {
             FileKind::Symlink => context.volume.symlink(dir, name, target),
             kind => context.volume.mknod(dir, name, kind, meta.perm & 0o777, meta.rdev),
         };
-        made.map(drop).map_err(|e| Failure::volume(path, &e))
+        made.map(drop).map_err(|e| Failure::volume(at.shown, &e))
     }
 
     /// Opens a file for writing; creates a regular one if it is missing.
@@ -97,8 +98,8 @@ impl Sink<'_> {
         preserve: bool,
     ) -> Result<Writer<'s>, Failure> {
         let name = match self {
-            Sink::Inside { path, .. } => {
-                let file = OutputFile::open(context, path, meta.perm & 0o777)?;
+            Sink::Inside { at, .. } => {
+                let file = OutputFile::open(context, *at, meta.perm & 0o777)?;
                 return Ok(Writer::Inside { file });
             }
             Sink::Host(name) => name,
@@ -116,8 +117,9 @@ impl Sink<'_> {
     /// # Errors
     /// Names the location.
     pub(super) fn finish_inside(&self, context: &Context<'_, impl FileSystem>, meta: &FileMeta) -> Outcome {
-        let Sink::Inside { path, given } = self else { return Ok(()) };
-        let ino = context.resolve(path, *given && meta.kind != FileKind::Symlink)?.ino;
+        let Sink::Inside { at, given } = self else { return Ok(()) };
+        let found = context.try_resolve_place(*at, *given && meta.kind != FileKind::Symlink)?;
+        let ino = found.map_err(|code| Failure::code(at.shown, code))?.ino;
         let set = SetAttr {
             perm: (meta.kind != FileKind::Symlink).then_some(meta.perm),
             uid: Some(meta.uid),
@@ -126,6 +128,6 @@ impl Sink<'_> {
             atime: Some(meta.atime),
             mtime: Some(meta.mtime),
         };
-        context.volume.setattr(ino, set).map(drop).map_err(|e| Failure::volume(path, &e))
+        context.volume.setattr(ino, set).map(drop).map_err(|e| Failure::volume(at.shown, &e))
     }
 }
