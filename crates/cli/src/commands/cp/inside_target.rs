@@ -9,8 +9,8 @@ use lanefs::{Ino, path};
 pub(super) struct InsideTarget {
     /// The directory in which the user's path begins.
     base: Ino,
-    /// Directories that the copy is inside, the innermost last: the length of the path below the target, and the
-    /// inode.
+    /// Directories that the copy is inside, the innermost last: the length of the path below the target, and
+    /// the inode.
     open: Vec<(usize, Ino)>,
 }
 
