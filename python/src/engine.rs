@@ -4,7 +4,7 @@ use crate::publication::{LastFailure, RemoteError};
 use crate::writers::Writers;
 use lanefs::{Access, Attr, Code, ColumnsMut, Ino, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{Auto, Choice, Gpu, KeptTexts, MirrorOptions, Mirrored};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use self_cell::self_cell;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -9,7 +9,7 @@ use crate::image::{Image, Place};
 use crate::per_process::PerProcess;
 use crate::publication::{LastFailure, Remote};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

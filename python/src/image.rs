@@ -7,7 +7,8 @@
 use crate::engine::{OpenError, OpenVolume, Parts};
 use crate::per_process::PerProcess;
 use lanefs::{Access, Error, ErrorKind, Volume};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use lanefs_sync::lock::Mutex;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -36,7 +37,9 @@ pub(crate) type Place = Mutex<Option<Arc<OpenVolume>>>;
 /// An image that handles of this process have open.
 #[derive(Default)]
 pub(crate) struct Image {
-    /// Held by each call, so that a volume that opens for writing waits for them.
+    /// Held by each call, so that a volume that opens for writing waits for them. Calls alone never wait for
+    /// each other, so the readers that a forked child opens park no thread by this lock (`lanefs_sync::lock`
+    /// says why that matters).
     calls: RwLock<()>,
     shared: Mutex<Shared>,
 }

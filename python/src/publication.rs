@@ -6,7 +6,7 @@ use lanefs_publish::{
     StoreError, default_cache,
 };
 use lanefs_stores::StoreOptions;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 

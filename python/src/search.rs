@@ -12,7 +12,7 @@ use lanefs_search::{
     Binary, Candidate, Case, ContentHash, CpuHash, Error, FileError, Form, OutputOptions, QueryOptions,
     Selection, SelectionOptions, duplicates_by,
 };
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -1,6 +1,6 @@
 //! Ctrl-C between the pieces of a long call.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

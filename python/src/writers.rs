@@ -4,7 +4,7 @@
 //! fork they must not touch it.
 
 use lanefs::{Attr, Code, Replacement, Result, Volume};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

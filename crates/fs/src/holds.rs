@@ -1,6 +1,6 @@
 //! The table of holders: the inodes that are held, and the number of their holders. It is in memory only.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};

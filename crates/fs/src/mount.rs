@@ -15,7 +15,7 @@ use lanefs_store::{
     Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, OpeningLock,
     Overlay, Store, Totals,
 };
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::state::VolumeState;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{Code, SUPERBLOCK_COPY};
 use lanefs_store::{Fault, Store};
-use parking_lot::{Condvar, Mutex};
+use lanefs_sync::lock::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;

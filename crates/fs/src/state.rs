@@ -9,7 +9,7 @@ use crate::writer::Writer;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, HashSeed};
 use lanefs_store::{Gate, Store};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

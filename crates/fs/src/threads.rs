@@ -1,6 +1,6 @@
 //! The division of a batch among threads.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Gives all parts to some threads, the caller's included, each taking the next part that is left.
 pub(crate) fn in_threads<T: Send>(

@@ -12,7 +12,7 @@ use crate::write_plan::WritePlan;
 use lanefs_format::superblock::Superblock;
 use lanefs_format::{BLOCK, CHUNK, MAX_NAME};
 use lanefs_store::{FileId, StoreStats};
-use parking_lot::RwLock;
+use lanefs_sync::lock::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -18,7 +18,7 @@ use crate::volume::Volume;
 use crate::whole::Target;
 use crate::{data, namespace};
 use lanefs_format::{Code, FileKind, inode as f};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Files that pay for a thread.
 const FILES_A_THREAD: usize = 256;

@@ -5,7 +5,7 @@ use lanefs::format::Code;
 use lanefs::{
     Caller, ColumnsMut, LookupEngine, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows, Volume,
 };
-use parking_lot::{Mutex, MutexGuard};
+use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Paths of the batch for the first measurement, and attempts, of which the fastest counts.

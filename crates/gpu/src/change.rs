@@ -17,7 +17,7 @@ use lanefs::bulk::{
 };
 use lanefs::format::{BLOCK, FileKind, MAX_NAME};
 use lanefs::{Ino, ResolveOptions};
-use parking_lot::MutexGuard;
+use lanefs_sync::lock::MutexGuard;
 
 /// Names of one dispatch at most.
 const NAMES: usize = 1 << 16;

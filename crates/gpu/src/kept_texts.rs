@@ -4,7 +4,7 @@ use crate::context::DeviceContext;
 use crate::layout::{STRIP_WORDS, TEXT_WORD};
 use crate::vulkan::{Buffer, MemoryLocation};
 use crate::woven::has_bit;
-use parking_lot::RwLock;
+use lanefs_sync::lock::RwLock;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

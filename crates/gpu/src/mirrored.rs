@@ -13,7 +13,7 @@ use crate::tables::MirrorTables;
 use crate::vulkan::{Device, DeviceKind};
 use lanefs::format::FileKind;
 use lanefs::{ResolveOptions, Volume, Watch};
-use parking_lot::{Mutex, MutexGuard};
+use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// Batches whose buffers are kept, and bytes of all of them.

@@ -10,7 +10,7 @@ use crate::path_bundles::PathBundles;
 use crate::structures::{BestHeader, Parameters, RankProgram, RankedPath};
 use crate::tables::PARAMETERS;
 use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Bytes of a program, as the kernels read it. Parameters behind it begin at a multiple of their alignment.
 const PROGRAM: u64 = (RankProgram::SIZE as u64).next_multiple_of(64);

@@ -4,7 +4,7 @@
 use crate::context::DeviceContext;
 use crate::error::{Error, Result};
 use crate::vulkan::{Commands, Direction, Recording, Staged};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Bytes of texts on the device in one dispatch.
 pub(crate) const DISPATCH: usize = 16 << 20;

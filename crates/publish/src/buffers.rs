@@ -4,7 +4,7 @@
 use crate::hash::Hash;
 use crate::layout::WINDOW;
 use lanefs::format::BLOCK;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};

@@ -8,7 +8,7 @@
 
 use crate::hash::Hash;
 use lanefs::host_path::make_dirs;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::File;

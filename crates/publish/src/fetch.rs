@@ -13,7 +13,7 @@ use crate::packs::{self, PackRef, Stored};
 use crate::piece;
 use crate::threads;
 use crate::words::Bad;
-use parking_lot::{Condvar, Mutex};
+use lanefs_sync::lock::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::ops::Range;

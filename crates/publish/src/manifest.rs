@@ -8,7 +8,7 @@ use crate::lru::Lru;
 use crate::packs::Stored;
 use crate::page::{self, Page, PageRef, Piece};
 use crate::root::{self, Named, Root};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 
 /// Bytes of pages that are kept in memory: those of some 40 GiB of windows with one piece each.

@@ -17,7 +17,7 @@ use crate::root;
 use crate::store::{Listed, Stamp, Store};
 use crate::threads;
 use crate::versions::{add_packs, read_tags};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::fetch::Fetcher;
 use crate::layout::WINDOW;
 use crate::manifest::Manifest;
 use crate::packs::Stored;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Work on many items at the same time.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Calls `work` with every item, in up to `threads` threads, the caller's included. Where the host has no
 /// thread left, fewer do the work.

@@ -1,6 +1,6 @@
 //! Jobs on several threads, whose results come in the order of the jobs.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

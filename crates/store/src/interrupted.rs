@@ -3,7 +3,7 @@
 use crate::state;
 use crate::{Backing, Device, Fault, IoBuf, IoBufMut, MemoryDevice, Store, Want};
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, InodeSize, SumPlace, sums};
-use parking_lot::{Condvar, Mutex};
+use lanefs_sync::lock::{Condvar, Mutex};
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;

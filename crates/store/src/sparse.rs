@@ -7,7 +7,7 @@ use crate::{
     Backing, BlockRange, Device, Fault, IoBuf, IoBufMut, Log, Pinned, Pins, Reader, Store, Tx, Want,
 };
 use lanefs_format::{BLOCK, BlockKind, Checksummer, Field, InodeSize, MAX_VOLUME};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Synchronization primitives that a schedule explorer can take over, and bugs that tests plant.
 //!
-//! Without the feature `_shuttle` the names below are those of `parking_lot` and of the standard library, and
+//! Without the feature `_shuttle` the names below are those of [`lock`] and of the standard library, and
 //! [`point`] and [`is_planted`] vanish from the code. With it they belong to the schedule explorer, which
 //! then decides at each of them which thread continues. A crate uses them like this:
 //!
@@ -33,6 +33,7 @@
 //! | module | |
 //! |---|---|
 //! | `native`, `explored` | the primitives of the machine, and those of the explorer with the same interface |
+//! | [`lock`] | locks that a forked child can use |
 //! | `planted` | the switch for planted bugs |
 //! | `explorer` | runs a test under many schedules (feature `_shuttle`) |
 //!
@@ -44,6 +45,7 @@
 mod explored;
 #[cfg(feature = "_shuttle")]
 mod explorer;
+pub mod lock;
 #[cfg(not(feature = "_shuttle"))]
 mod native;
 mod planted;

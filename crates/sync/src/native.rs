@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use crate::lock::{Condvar, Mutex, MutexGuard};
 pub use std::sync::atomic;
 pub use std::thread_local;
 

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::job::TransferJob;
 use crate::report::{Counts, Report};
 use lanefs::FileSystem;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use lanefs_sync::lock::{Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 /// Larger files, in bytes, hold up no commit: one that is being copied is there in part if that commit is the

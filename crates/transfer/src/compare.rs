@@ -10,7 +10,7 @@ use crate::queue::{Queue, default_threads, run_tasks};
 use crate::report::{Counts, Problem};
 use crate::xattrs::{XattrBuffers, XattrTarget};
 use lanefs::FileKind;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, seek, statat};
 use rustix::io::{Errno, pread};

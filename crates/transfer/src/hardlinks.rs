@@ -1,6 +1,6 @@
 //! Copies of files with several names, which several threads may reach at the same time.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 

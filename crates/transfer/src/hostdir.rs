@@ -6,7 +6,7 @@
 //! directory that is opened again must be the same one.
 
 use lanefs::path::join;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;

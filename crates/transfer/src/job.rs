@@ -3,7 +3,7 @@
 use crate::error::{Error, ends_transfer};
 use crate::name::shown;
 use crate::report::{Counts, Problem, Report};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 //! than the lock.
 
 use crate::job::PROGRESS_INTERVAL;
-use parking_lot::{Condvar, Mutex};
+use lanefs_sync::lock::{Condvar, Mutex};
 
 struct QueueState<T> {
     tasks: Vec<T>,
@@ -103,7 +103,7 @@ pub(crate) fn run_tasks<T: Send, L>(
         let mut state = queue.state.lock();
         while state.active > 0 || !state.tasks.is_empty() {
             queue.finished.wait_for(&mut state, PROGRESS_INTERVAL);
-            parking_lot::MutexGuard::unlocked(&mut state, &report_progress);
+            lanefs_sync::lock::MutexGuard::unlocked(&mut state, &report_progress);
         }
         debug_assert_eq!(state.pushed, state.ended, "every pushed task has ended once");
     });

@@ -8,7 +8,7 @@ use crate::error::Outcome;
 use crate::shared::Shared;
 use lanefs_format::superblock::Superblock;
 use lanefs_store::{Fault, Reader};
-use parking_lot::{Mutex, RwLock};
+use lanefs_sync::lock::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

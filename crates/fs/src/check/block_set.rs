@@ -6,7 +6,7 @@
 //! it has.
 
 use lanefs_format::BLOCKS_PER_GROUP;
-use parking_lot::RwLock;
+use lanefs_sync::lock::RwLock;
 use std::collections::HashMap;
 use std::ops::Range;
 

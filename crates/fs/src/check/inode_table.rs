@@ -4,7 +4,7 @@
 //! counted for a range of inodes at a time ([`links`](super::links)).
 
 use lanefs_format::{BLOCK, FileKind, InodeSize};
-use parking_lot::RwLock;
+use lanefs_sync::lock::RwLock;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -8,7 +8,7 @@ use crate::path_set::Paths;
 use crate::types::{Caller, Resolution, ResolveOptions};
 use crate::volume::Volume;
 use lanefs_format::Code;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

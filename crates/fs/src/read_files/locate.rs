@@ -10,7 +10,7 @@ use crate::pieces::MAX_WHOLE;
 use crate::threads::in_threads;
 use crate::types::{Attr, Ino};
 use lanefs_format::{Code, FileKind, inode as f};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// A file as it was found.
 #[derive(Clone, Copy)]

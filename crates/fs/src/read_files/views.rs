@@ -25,7 +25,7 @@ use crate::types::{Caller, Ino};
 use crate::volume::Volume;
 use lanefs_format::{BLOCK, Code, inode as f};
 use lanefs_store::{BlockRange, Pinned, Pins, Want};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 
 /// Pin number of a file that is in no pinned frame: the number of no pin.

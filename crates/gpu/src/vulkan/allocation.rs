@@ -1,7 +1,7 @@
 //! Allocations of a device's memory, and those that wait to be used again.
 
 use ash::vk;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::ptr::NonNull;
 
 /// Memory of a buffer.

@@ -9,7 +9,7 @@ use super::shim;
 use super::sleepers::Sleepers;
 use crate::error::{During, Error, Result};
 use ash::vk;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

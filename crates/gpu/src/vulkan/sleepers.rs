@@ -1,6 +1,6 @@
 //! Tasks that wait for submissions, and the thread that waits for them.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::task::Waker;
 
 /// Tasks that wait for submissions of a device.

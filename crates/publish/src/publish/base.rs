@@ -15,7 +15,7 @@ use crate::root::Tag;
 use crate::store::Listed;
 use crate::threads;
 use lanefs::{UsedBlocks, Volume};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ use choose::{Choice, Content, Examined, Kept, NewBlocks};
 use equal::{Borrowed, EqualBlocks, Lender};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 pub use source::{Snapshot, Source};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::objects::Objects;
 use crate::pack::{Pack, PackBuilder};
 use crate::packs::{PackNumber, PackRef};
 use crate::page::Piece;
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};

@@ -2,7 +2,7 @@
 
 use super::names::{Dir, Entry, Names, mask};
 use lanefs::{DirEntry, Error, FileKind, FileSystem, Ino};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use lanefs_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 
 /// Entries in one read of a directory.

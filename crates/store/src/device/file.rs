@@ -8,7 +8,7 @@ use super::{
     Choice, Device, FileId, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, mark,
     parallel, system,
 };
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io;

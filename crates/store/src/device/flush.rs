@@ -1,6 +1,6 @@
 //! Flushes, on a kernel that reports a failure only once.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::fs::File;
 use std::io;
 

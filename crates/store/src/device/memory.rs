@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// outlive a volume on it.
 #[derive(Clone)]
 pub struct MemoryDevice {
-    bytes: Arc<parking_lot::RwLock<Vec<u8>>>,
+    bytes: Arc<lanefs_sync::lock::RwLock<Vec<u8>>>,
 }
 
 impl MemoryDevice {

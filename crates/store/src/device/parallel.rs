@@ -1,6 +1,6 @@
 //! Many requests at the same time by system calls: a few threads for the duration of one call.
 
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 
 /// Most threads of one call, the caller's included.
 const WORKERS: usize = 8;

@@ -1,7 +1,7 @@
 //! The rings of a device.
 
 use super::ring::Ring;
-use parking_lot::{Condvar, Mutex};
+use lanefs_sync::lock::{Condvar, Mutex};
 use std::io;
 use std::ops::{Deref, DerefMut};
 

@@ -11,7 +11,7 @@ use crate::job::{Control, TransferJob};
 use crate::name::{shown, shown_path};
 use crate::report::Report;
 use lanefs::{FileSystem, Ino};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::syncfs;
 use rustix::io::Errno;

@@ -5,7 +5,7 @@ use super::options::Maker;
 use crate::host::HostMeta;
 use lanefs::Ino;
 use lanefs::bulk::Change;
-use parking_lot::{Mutex, MutexGuard};
+use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::ffi::CString;
 use std::sync::Arc;
 

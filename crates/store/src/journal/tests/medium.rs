@@ -1,7 +1,7 @@
 //! A device that records, and its states after a power cut.
 
 use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
-use parking_lot::Mutex;
+use lanefs_sync::lock::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
