@@ -1,6 +1,6 @@
 //! File content: inline in the inode, or in blocks through the file map.
 //!
-//! The bytes behind the end of a file, in its last block, are zero, except those of a write that a crash cut
+//! The bytes after the end of a file, in its last block, are zero, except those of a write that a crash cut
 //! off, and of a truncation on a full volume. So they are cleared again when the file grows over them.
 //!
 //! A block that a commit may have is not overwritten where file data have checksums: its data go to a new

@@ -79,7 +79,7 @@ pub fn mounts() -> std::io::Result<Vec<MountEntry>> {
 /// Returns all mounts that a process sees, the newest last.
 ///
 /// # Errors
-/// There is no such process, or `/proc` is missing.
+/// The process does not exist, or `/proc` is missing.
 pub(crate) fn mounts_of(process: u32) -> std::io::Result<Vec<MountEntry>> {
     read(&format!("/proc/{process}/mountinfo"))
 }

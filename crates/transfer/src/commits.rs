@@ -43,7 +43,7 @@ impl CommitInterval {
     }
 }
 
-/// A commit, or the begin of the import.
+/// A commit, or the start of the import.
 struct Commit {
     /// Amounts that it has.
     counts: Counts,

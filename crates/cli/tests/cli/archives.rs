@@ -24,7 +24,7 @@ fn a_dash_is_an_archive_on_a_standard_stream() {
     v.run_with("import", &["-", "/again"], &archive).ends(0).says("imported 2 files");
     assert_eq!(v.run("cat", "/again/one").ends(0).out(), "first");
     // Only an archive comes that way, and only a dash alone is a stream.
-    v.run_with("import", &["-", "/text"], b"some text").ends(4).says("standard input: is no tar archive");
+    v.run_with("import", &["-", "/text"], b"some text").ends(4).says("standard input: is not a tar archive");
     v.run("import", "./-").ends(4).says("No such file");
     v.run("export", "/d - --json").ends(2).says("--json");
     v.clean();
@@ -59,7 +59,7 @@ fn a_reader_that_closes_the_pipe_gets_no_archive() {
         .expect("the program starts");
     // Less than the pipe and the program's buffer hold, so that more must be written.
     let mut begin = [0; 100];
-    child.stdout.take().expect("a pipe").read_exact(&mut begin).expect("the begin");
+    child.stdout.take().expect("a pipe").read_exact(&mut begin).expect("the first bytes");
     let output = child.wait_with_output().expect("the program ends");
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{told}");
@@ -103,7 +103,7 @@ fn compressed_archives_are_unpacked_or_refused_and_never_a_file() {
         let ran = run(&["import", text(&v.image), text(&v.host(name)), "/refused"]);
         match name {
             // Its content has no mark.
-            "a.tar.br" => ran.ends(4).says("is no tar archive"),
+            "a.tar.br" => ran.ends(4).says("is not a tar archive"),
             _ => ran.ends(4).says("-dc FILE | lanefs import IMAGE -`"),
         };
     }

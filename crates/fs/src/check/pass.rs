@@ -92,7 +92,7 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) superblock: Superblock,
     pub(super) journal: JournalState,
     pub(super) findings: Findings,
-    /// Observations that are no faults.
+    /// Observations that are not faults.
     pub(super) notes: Vec<String>,
     /// Repairs that this pass could not make.
     pub(super) obstacles: Obstacles,

@@ -8,7 +8,7 @@ pub struct CheckReport {
     /// Repairs that could not be made: each names the file and what to do, for people. Empty unless a repair
     /// leaves findings.
     pub obstacles: Vec<String>,
-    /// Observations that are no faults, for people: traces of a crash that every reader passes over.
+    /// Observations that are not faults, for people: traces of a crash that every reader passes over.
     pub notes: Vec<String>,
     /// Inodes in use.
     pub inodes: u64,

@@ -164,7 +164,7 @@ fn split(object: &str) -> Outcome<(&str, &str)> {
     object.split_once('/').ok_or_else(|| StoreError::Failed("is no name of an object".into()))
 }
 
-/// Names the file or directory that could not be made. Something that is missing is no object then.
+/// Names the file or directory that could not be made. A missing directory is not a missing object.
 fn unmade(path: &Path, error: StoreError) -> StoreError {
     let text = |why: &str| format!("cannot make {}: {why}", escape_path(path));
     match error {

@@ -140,7 +140,7 @@ mod tests {
         device.write_slice(BLOCK - 1, &[1; 2]).expect("write");
         device.write_slice(2 * BLOCK, &[2; BLOCK as usize]).expect("write");
         assert!(device.write_slice(3 * BLOCK - 1, &[3; 2]).is_err());
-        assert!(!device.take_from(BLOCK, 2 * BLOCK), "block 2 is no longer that below");
+        assert!(!device.take_from(BLOCK, 2 * BLOCK), "block 2 differs from the one below");
         let mut expected = vec![7; 3 * BLOCK as usize];
         expected[BLOCK as usize - 1..BLOCK as usize + 1].fill(1);
         expected[2 * BLOCK as usize..].fill(2);

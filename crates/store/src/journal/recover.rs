@@ -162,7 +162,7 @@ pub(super) fn scan<'a>(
         let at = ring.position(tail.slot + found.blocks);
         return Err(Fault::damaged(
             at,
-            "a commit in the journal that does not verify, with a later one behind it",
+            "a commit in the journal that does not verify, with a later one after it",
         ));
     }
     Ok(found)

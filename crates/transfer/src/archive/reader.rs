@@ -160,7 +160,7 @@ impl<R: Read> Reader<R> {
             return Ok(Some(header));
         }
         match (len, self.members) {
-            (_, 0) => Err(self.end("is no tar archive")),
+            (_, 0) => Err(self.end("is not a tar archive")),
             (0, _) => Ok(None),
             _ => Err(self.end("ends within a header")),
         }
@@ -174,7 +174,7 @@ impl<R: Read> Reader<R> {
         };
         if !is_valid(&header) {
             return Err(self.damaged(if self.members == 0 {
-                "is no tar archive"
+                "is not a tar archive"
             } else {
                 "a header's checksum is wrong"
             }));

@@ -204,7 +204,7 @@ fn damage_of_an_archive_is_skipped_where_the_user_wants_that() {
     }
     // Bytes that are no archive at all, and one that is cut.
     let (_, report) = import(&[b'x'; 4096], true);
-    assert!(report.stopped.unwrap().to_string().contains("is no tar archive"));
+    assert!(report.stopped.unwrap().to_string().contains("is not a tar archive"));
     let (_, report) = import(&bytes[..700], true);
     assert!(report.stopped.unwrap().to_string().contains("ends within a member"));
     // Each byte of the headers, changed in turn: it ends.

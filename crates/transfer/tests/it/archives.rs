@@ -206,9 +206,9 @@ fn damaged_archives_end_with_a_reason_and_never_a_panic() {
     let whole = [file(b"one", b"1"), file(b"two", &noise(3000)), vec![0; 1024]].concat();
     assert_clean(&import_bytes(&volume(16), &whole, temp.path()));
     for (bytes, why) in [
-        (&b""[..], "is no tar archive"),
-        (b"hello", "is no tar archive"),
-        (&[b'x'; 2048], "is no tar archive"),
+        (&b""[..], "is not a tar archive"),
+        (b"hello", "is not a tar archive"),
+        (&[b'x'; 2048], "is not a tar archive"),
         (&whole[..700], "ends within a member"),
         (&whole[..1200], "ends within a header"),
         (&whole[..2000], "ends within a member"),
