@@ -20,6 +20,9 @@ pub fn main() -> ExitCode {
     }
     let code = match Cli::try_parse() {
         Ok(cli) => {
+            if let Program::Publish(publish) = &cli.command {
+                publish.explain_interrupts();
+            }
             // A mount installs a handler of its own.
             if !matches!(cli.command, Program::Mount(_)) {
                 interrupt::install();

@@ -84,6 +84,18 @@ impl Source for Mounted {
 }
 
 impl Publish {
+    /// Makes the end of the process by a request say what it means. To be called before the handler of
+    /// requests is installed.
+    pub fn explain_interrupts(&self) {
+        if !self.dry_run {
+            interrupt::before_exit(|| {
+                if interrupt::ends_at_once() {
+                    console::say(INTERRUPTED);
+                }
+            });
+        }
+    }
+
     /// Publishes the volume.
     ///
     /// # Errors
@@ -98,13 +110,6 @@ impl Publish {
             return Err(Failure::usage(self.image.name(), "a new volume has nothing to publish", advice));
         }
         let store = publication::store(&self.to, true)?;
-        if !self.dry_run {
-            interrupt::before_exit(|| {
-                if interrupt::ends_at_once() {
-                    console::say(INTERRUPTED);
-                }
-            });
-        }
         let source = self.open()?;
         interrupt::wait_for_commands();
         let (level, dry_run, check) = (self.level, self.dry_run, self.check);

@@ -102,7 +102,7 @@ fn a_signal_ends_the_wait_for_a_server_and_nothing_is_mounted() {
         let mut child = waiting(&m, lanefs(args));
         // A job in the background of a shell ignores SIGINT.
         signal(child.id(), "-TERM");
-        assert!(matches!(ended(&mut child), None | Some(143)), "{args:?}");
+        assert!(matches!(ended(&mut child), None | Some(130)), "{args:?}");
     }
     drop(stopped);
     m.await_end();
