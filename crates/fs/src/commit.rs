@@ -36,6 +36,11 @@ impl Shared {
         if self.state.store.has_failed() {
             return Err(Error::write_failed());
         }
+        // The device of a frozen volume is closed. Blocks that its last commit freed have been marked free in
+        // memory since, so they count as changed, with the content that they have on the device.
+        if !self.marked.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.write_data_early()?;
         let (snapshot, freed) = self.begin_commit()?;
         self.state.store.commit(snapshot)?;

@@ -3,6 +3,7 @@
 use lanefs::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const OWNER: Caller = Caller::OWNER;
 
@@ -42,6 +43,34 @@ fn a_frozen_volume_refuses_changes_and_its_device_is_closed() {
     v.close().expect("close");
     let v = Volume::open(&image, Access::Write).expect("open");
     assert_eq!(v.read_file("/g").expect("read"), b"again");
+    assert!(v.check(false, &|_, _| ()).expect("check").findings.is_empty());
+}
+
+#[test]
+fn nothing_writes_to_the_device_of_a_frozen_volume() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("v.lane");
+    let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
+    drop(Volume::create(&image, &options).expect("create"));
+    // The committer of the background is always due.
+    let commit_every = Duration::from_millis(1);
+    let v =
+        Volume::open(&image, OpenOptions { access: Access::Write, commit_every, ..OpenOptions::default() });
+    let v = v.expect("open");
+    for round in 0..5 {
+        // What the last commit frees is marked free in memory once it is durable.
+        v.write_file("/f", [b'x'; 5000]).expect("write");
+        v.remove_all("/f").expect("remove");
+        v.set_read_only(true).expect("freeze");
+        let before = std::fs::read(&image).expect("the image");
+        v.sync().expect("sync");
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(std::fs::read(&image).expect("the image") == before, "round {round}");
+        v.set_read_only(false).expect("thaw");
+    }
+    v.write_file("/g", b"again").expect("write");
+    v.close().expect("close");
+    let v = Volume::open(&image, Access::Write).expect("open");
     assert!(v.check(false, &|_, _| ()).expect("check").findings.is_empty());
 }
 
