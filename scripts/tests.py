@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -39,6 +40,8 @@ class Outcome(NamedTuple):
     program: Program
     code: int
     seconds: float
+    # Processor time of the program and of all processes that it waited for, in seconds.
+    processor: float
     output: str
 
 
@@ -70,17 +73,20 @@ def libraries() -> str:
 def run(program: Program, arguments: list[str], environment: dict[str, str]) -> Outcome:
     """Runs a test program in the folder of its package, as Cargo does."""
     start = time.monotonic()
-    done = subprocess.run(
-        [program.executable, *arguments],
-        cwd=program.package,
-        env=environment | {"CARGO_MANIFEST_DIR": str(program.package)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    return Outcome(program, done.returncode, time.monotonic() - start, done.stdout)
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        running = subprocess.Popen(
+            [program.executable, *arguments],
+            cwd=program.package,
+            env=environment | {"CARGO_MANIFEST_DIR": str(program.package)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        processor = usage.ru_utime + usage.ru_stime
+        return Outcome(program, running.returncode, time.monotonic() - start, processor, output.read())
 
 
 def run_all(programs: list[Program], arguments: list[str], jobs: int) -> list[Outcome]:
@@ -91,7 +97,7 @@ def run_all(programs: list[Program], arguments: list[str], jobs: int) -> list[Ou
         running: list[Future[Outcome]] = [pool.submit(run, program, arguments, environment) for program in programs]
         for future in as_completed(running):
             outcome = future.result()
-            print(f"     Running {outcome.program.name} ({outcome.seconds:.0f} s)")
+            print(f"     Running {outcome.program.name} ({outcome.seconds:.0f} s, {outcome.processor:.0f} s of processor)")
             print(outcome.output, flush=True)
             if outcome.code != 0:
                 failed.append(outcome)

@@ -4,7 +4,8 @@
 //! 100,000 states would be 800 GB of memory traffic; sharing equal pages leaves a few kilobytes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 /// Unit in bytes that a medium writes as a whole.
 pub(super) const SECTOR: usize = 512;
@@ -14,7 +15,27 @@ const PAGE: usize = 4096;
 #[derive(Clone)]
 pub struct Image {
     base: Arc<Vec<u8>>,
-    pages: HashMap<u64, Arc<[u8; PAGE]>>,
+    pages: HashMap<u64, Arc<Page>>,
+}
+
+/// A page that was written.
+#[derive(Clone)]
+struct Page {
+    bytes: [u8; PAGE],
+    /// Set by the first question, and unset by a write.
+    fingerprint: OnceLock<u64>,
+}
+
+impl Page {
+    /// Returns a number of the page's content at a place of an image whose page there began as `base`: 0 for
+    /// what it was.
+    fn fingerprint(&self, number: u64, base: &[u8]) -> u64 {
+        *self.fingerprint.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            (number, &self.bytes).hash(&mut hasher);
+            if self.bytes == base { 0 } else { hasher.finish() }
+        })
+    }
 }
 
 impl Image {
@@ -67,13 +88,22 @@ impl Image {
             let inside = here % PAGE;
             let n = (PAGE - inside).min(len - done);
             let bytes = match self.pages.get(&((here / PAGE) as u64)) {
-                Some(page) => &page[inside..inside + n],
+                Some(page) => &page.bytes[inside..inside + n],
                 None => &self.base[here..here + n],
             };
             let to = done;
             done += n;
             (n > 0).then_some((to, bytes))
         })
+    }
+
+    /// Returns a number of the content: images of one base with the same bytes have the same number.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let pages = self.pages.iter().map(|(number, page)| {
+            let at = *number as usize * PAGE;
+            page.fingerprint(*number, &self.base[at..at + PAGE])
+        });
+        pages.fold(0, |all, page| all ^ page)
     }
 
     /// Writes `data` at byte `at`; false, and nothing written, where that goes past the end.
@@ -88,11 +118,13 @@ impl Image {
             let n = (PAGE - inside).min(data.len() - done);
             let base = &self.base;
             let page = self.pages.entry((here / PAGE) as u64).or_insert_with(|| {
-                let mut page = [0; PAGE];
-                page.copy_from_slice(&base[start..start + PAGE]);
-                Arc::new(page)
+                let mut bytes = [0; PAGE];
+                bytes.copy_from_slice(&base[start..start + PAGE]);
+                Arc::new(Page { bytes, fingerprint: OnceLock::new() })
             });
-            Arc::make_mut(page)[inside..inside + n].copy_from_slice(&data[done..done + n]);
+            let page = Arc::make_mut(page);
+            page.bytes[inside..inside + n].copy_from_slice(&data[done..done + n]);
+            page.fingerprint.take();
             done += n;
         }
         true
@@ -123,5 +155,24 @@ mod tests {
             }
         }
         assert!(!image.write(40_960, &[1]) && !image.read(40_000, &mut [0; 961]));
+    }
+
+    #[test]
+    fn the_fingerprint_tells_contents_apart_and_not_the_ways_to_them() {
+        let base = Image::new(vec![7; 3 * PAGE]);
+        let [mut a, mut b] = [base.clone(), base.clone()];
+        a.write(100, &[1; 5000]);
+        b.write(4096, &[1; 1004]);
+        assert_ne!(a.fingerprint(), b.fingerprint());
+        b.write(8192, &[7; 10]);
+        b.write(100, &[1; 3996]);
+        assert_eq!(a.fingerprint(), b.fingerprint());
+        a.write(0, &vec![7; 3 * PAGE]);
+        assert_eq!(a.fingerprint(), base.fingerprint());
+        // The same bytes in another place are another content.
+        let [mut first, mut second] = [base.clone(), base];
+        first.write(0, &[2; PAGE]);
+        second.write(PAGE as u64, &[2; PAGE]);
+        assert_ne!(first.fingerprint(), second.fingerprint());
     }
 }

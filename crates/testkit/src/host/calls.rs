@@ -1,7 +1,7 @@
 //! The host's system calls behind the trait that every engine implements.
 
 use super::identity::As;
-use super::{Host, ROOT, error};
+use super::{Host, Listing, ROOT, error};
 use crate::engine::{Engine, EngineResult, Handle, Page, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{Code, FileKind, MAX_NAME};
@@ -181,31 +181,14 @@ impl Engine for Host {
     }
 
     /// The host's cookies are not returned: the names are sorted and numbered, so a listing must not be mixed
-    /// with changes.
+    /// with changes. The directory is read with the first page, and the others come from what was read.
     fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
-        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
-            OFlags::NOATIME
-        } else {
-            OFlags::empty()
-        };
-        let opened = {
-            let _as = As::caller(who)?;
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | noatime;
-            rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(error)?
-        };
-        let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(opened).map_err(error)? {
-            let entry = entry.map_err(error)?;
-            let name = entry.file_name().to_bytes().to_vec();
-            let kind =
-                FileKind::from_mode(entry.file_type().as_raw_mode() as u16).ok_or(Code::Unsupported)?;
-            if name != b"." && name != b".." {
-                entries.push((name, kind));
-            }
+        if cookie == 0 || self.listing.dir != dir {
+            self.listing = Listing { dir, entries: self.entries(who, dir)? };
         }
-        entries.sort();
-        let numbered = entries.into_iter().enumerate().skip(cookie as usize).take(max);
-        Ok(numbered.map(|(rank, (name, kind))| (name, kind, rank as u64 + 1)).collect())
+        let entries = self.listing.entries.iter();
+        let numbered = entries.enumerate().skip(cookie as usize).take(max);
+        Ok(numbered.map(|(rank, (name, kind))| (name.clone(), *kind, rank as u64 + 1)).collect())
     }
 
     fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {

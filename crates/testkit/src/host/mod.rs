@@ -22,7 +22,7 @@ mod identity;
 use crate::engine::{EngineError, EngineResult, Handle, Stamp, Stat};
 use crate::ops::Limits;
 use identity::As;
-use lanefs::Time;
+use lanefs::{Caller, Time};
 use lanefs_format::{Code, FileKind};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -38,6 +38,14 @@ pub struct Host {
     open: HashMap<Handle, OwnedFd>,
     next: Handle,
     counts_directories: bool,
+    listing: Listing,
+}
+
+/// Names and kinds of a directory, sorted, as they were when its listing began.
+#[derive(Default)]
+struct Listing {
+    dir: Handle,
+    entries: Vec<(Vec<u8>, FileKind)>,
 }
 
 fn error(errno: Errno) -> EngineError {
@@ -82,7 +90,8 @@ impl Host {
             .map_err(error)?;
         let links = rustix::fs::fstat(&root).map_err(error)?.st_nlink;
         let open = HashMap::from([(ROOT, root)]);
-        Ok(Host { _dir: dir, open, next: ROOT + 1, counts_directories: links >= 2 })
+        let listing = Listing::default();
+        Ok(Host { _dir: dir, open, next: ROOT + 1, counts_directories: links >= 2, listing })
     }
 
     /// Returns the abilities of a directory in `parent` for this process; a volume has more.
@@ -132,6 +141,32 @@ impl Host {
         Ok(format!("/proc/self/fd/{}", self.fd(handle)?.as_raw_fd()))
     }
 
+    /// Reads a directory.
+    fn entries(&self, who: &Caller, dir: Handle) -> EngineResult<Vec<(Vec<u8>, FileKind)>> {
+        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
+            OFlags::NOATIME
+        } else {
+            OFlags::empty()
+        };
+        let opened = {
+            let _as = As::caller(who)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | noatime;
+            rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(error)?
+        };
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(opened).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            let name = entry.file_name().to_bytes().to_vec();
+            let kind =
+                FileKind::from_mode(entry.file_type().as_raw_mode() as u16).ok_or(Code::Unsupported)?;
+            if name != b"." && name != b".." {
+                entries.push((name, kind));
+            }
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
     fn is_root(&self, handle: Handle) -> EngineResult<bool> {
         let [a, b] = [self.stat_of(self.fd(handle)?)?, self.stat_of(self.fd(ROOT)?)?];
         Ok(a.id == b.id)
@@ -161,7 +196,7 @@ impl Host {
     }
 
     /// Opens a regular file for its content. Other inodes get the codes that the model returns.
-    fn content(&self, who: &lanefs::Caller, handle: Handle, flags: OFlags) -> EngineResult<OwnedFd> {
+    fn content(&self, who: &Caller, handle: Handle, flags: OFlags) -> EngineResult<OwnedFd> {
         match self.kind(handle)? {
             FileKind::File => {}
             FileKind::Directory => return Err(Code::IsDirectory.into()),
