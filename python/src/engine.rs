@@ -67,8 +67,8 @@ struct Engine<'v> {
 
 enum Backend<'v> {
     Cpu,
-    Gpu(Box<Mirrored<'v, 'v>>),
-    Auto(Box<Auto<'v, 'v>>),
+    Gpu(Box<Mirrored<'v>>),
+    Auto(Box<Auto<'v>>),
 }
 
 self_cell!(
@@ -240,7 +240,7 @@ impl OpenVolume {
     }
 
     /// Works with the device's copy of the metadata; `None` where the user did not choose the GPU engine.
-    pub(crate) fn with_mirrored<T>(&self, work: impl FnOnce(&Mirrored<'_, '_>) -> T) -> Option<T> {
+    pub(crate) fn with_mirrored<T>(&self, work: impl FnOnce(&Mirrored<'_>) -> T) -> Option<T> {
         self.cell.with_dependent(|_, engine| match engine.backend.get() {
             Some(Backend::Gpu(mirrored)) => Some(work(mirrored)),
             _ => None,

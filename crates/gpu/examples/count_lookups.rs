@@ -44,14 +44,14 @@ fn count_cpu_attributes(volume: &Volume, paths: &PathSet, answers: &mut Columns)
 }
 
 #[inline(never)]
-fn count_gpu_exists(mirrored: &Mirrored<'_, '_>, paths: &PathSet, answers: &mut Columns) -> Outcome {
+fn count_gpu_exists(mirrored: &Mirrored<'_>, paths: &PathSet, answers: &mut Columns) -> Outcome {
     black_box("gpu_exists");
     black_box(mirrored.resolve_into(&ResolveOptions::default(), paths, &mut answers.rows(PATHS))?);
     Ok(())
 }
 
 #[inline(never)]
-fn count_gpu_attributes(mirrored: &Mirrored<'_, '_>, paths: &PathSet, answers: &mut Columns) -> Outcome {
+fn count_gpu_attributes(mirrored: &Mirrored<'_>, paths: &PathSet, answers: &mut Columns) -> Outcome {
     black_box("gpu_attributes");
     black_box(mirrored.resolve_into(&ResolveOptions::default(), paths, &mut answers.rows(PATHS))?);
     Ok(())

@@ -74,8 +74,8 @@ impl Cost {
 }
 
 /// Both engines on a volume; each batch goes to the one that is likely to finish it sooner.
-pub struct Auto<'g, 'v> {
-    mirrored: Mirrored<'g, 'v>,
+pub struct Auto<'v> {
+    mirrored: Mirrored<'v>,
     /// Threads that call at a time: the CPU engine serves them in parallel, the device in turn.
     threads: usize,
     costs: Mutex<Costs>,
@@ -89,12 +89,12 @@ struct Costs {
     batches: u64,
 }
 
-impl<'g, 'v> Auto<'g, 'v> {
+impl<'v> Auto<'v> {
     /// Measures both engines on paths of the volume itself.
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn new(mirrored: Mirrored<'g, 'v>, threads: usize) -> lanefs::Result<Self> {
+    pub fn new(mirrored: Mirrored<'v>, threads: usize) -> lanefs::Result<Self> {
         let (volume, options) = (mirrored.volume(), ResolveOptions::default());
         let known = known_paths(volume)?;
         let paths: Vec<Vec<u8>> = known.iter().cycle().take(PROBED).cloned().collect();
@@ -164,7 +164,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     }
 
     /// Returns the mirrored volume.
-    pub fn mirrored(&self) -> &Mirrored<'g, 'v> {
+    pub fn mirrored(&self) -> &Mirrored<'v> {
         &self.mirrored
     }
 
@@ -181,7 +181,7 @@ impl<'g, 'v> Auto<'g, 'v> {
     }
 }
 
-impl LookupEngine for Auto<'_, '_> {
+impl LookupEngine for Auto<'_> {
     fn answer(
         &self,
         options: &ResolveOptions,

@@ -24,7 +24,7 @@ struct Frame {
     path_len: usize,
 }
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Finds entries as [`find`](Self::find), below a directory with the path `path`, down to `max_depth`
     /// levels. Passes each entry to `each`, a directory before the entries in it, in the order of
     /// `readdir`; the search ends where `each` returns false. The device gives all directories too, for the

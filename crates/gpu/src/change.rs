@@ -28,8 +28,8 @@ const WORD: u64 = ChangedWord::SIZE as u64;
 
 /// A device as an engine for the directories of its volume. It has the device for itself: other threads
 /// wait, and the thread that owns it must not use the device in another way.
-pub struct Changes<'m, 'g, 'v> {
-    mirrored: &'m Mirrored<'g, 'v>,
+pub struct Changes<'m, 'v> {
+    mirrored: &'m Mirrored<'v>,
     // Locked before the volume is frozen, never while it is: the owner of the lock may be waiting for the
     // volume.
     state: MutexGuard<'m, EngineState<'v>>,
@@ -37,10 +37,10 @@ pub struct Changes<'m, 'g, 'v> {
     room: Option<u64>,
 }
 
-impl<'g, 'v> Mirrored<'g, 'v> {
+impl<'v> Mirrored<'v> {
     /// Returns the device as an engine for the volume's batches of changes. Where it fails,
     /// [`failure`](Self::failure) says why.
-    pub fn changes(&self) -> Changes<'_, 'g, 'v> {
+    pub fn changes(&self) -> Changes<'_, 'v> {
         Changes { mirrored: self, state: self.state(), room: None }
     }
 
@@ -54,7 +54,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 }
 
-impl DirEngine for Changes<'_, '_, '_> {
+impl DirEngine for Changes<'_, '_> {
     fn begin(&mut self, frozen: &Frozen<'_>) -> std::result::Result<(), Undecided> {
         self.state.attempt(|mirror, _| mirror.refresh(|take| frozen.changes(take))).ok_or(Undecided)
     }
@@ -73,7 +73,7 @@ impl DirEngine for Changes<'_, '_, '_> {
     }
 }
 
-impl Changes<'_, '_, '_> {
+impl Changes<'_, '_> {
     /// Returns the results of the kernel `seek`; `None` for a name that it cannot decide.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Changes<'_, '_, '_> {
     }
 }
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Returns the results of the kernel `seek`; `None` for a name that it cannot decide.
     fn seek(&self, mirror: &Mirror, names: &[LookupRequest<'_>]) -> Result<Vec<Option<Lookup>>> {
         let list = (names.len() * SeekRequest::SIZE) as u64;

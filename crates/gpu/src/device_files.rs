@@ -140,7 +140,7 @@ impl std::fmt::Debug for DeviceFiles {
     }
 }
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Reads many files, or a part of each, into memory of a device, with the results of
     /// [`Volume::read_files`](lanefs::Volume::read_files): the bytes of a file are those of one moment, and a
     /// file that cannot be read has a code and affects no other. The CPU engine finds and reads the files.

@@ -99,7 +99,7 @@ fn the_host_fills_all_bounce_buffers_before_it_waits_for_a_copy() {
 
 /// Reads a batch twice into new memory, reads it back, and exports it. Each step is an error, or right.
 /// Returns the number of steps that were right.
-fn steps(gpu: &Gpu, mirrored: &Mirrored<'_, '_>, expected: &FileContents<'_>) -> usize {
+fn steps(gpu: &Gpu, mirrored: &Mirrored<'_>, expected: &FileContents<'_>) -> usize {
     let Ok(mut files) = gpu.device_files(8000, &EXPORTABLE) else { return 0 };
     let mut right = 1;
     for _ in 0..2 {
@@ -115,7 +115,7 @@ fn steps(gpu: &Gpu, mirrored: &Mirrored<'_, '_>, expected: &FileContents<'_>) ->
 }
 
 /// Reads a batch, and returns whether it is there. Otherwise no file is.
-fn read(mirrored: &Mirrored<'_, '_>, files: &mut DeviceFiles, expected: &FileContents<'_>) -> bool {
+fn read(mirrored: &Mirrored<'_>, files: &mut DeviceFiles, expected: &FileContents<'_>) -> bool {
     match mirrored.read_files(&ReadFiles::default(), &some(), files) {
         Ok(count) => {
             assert_eq!((count, files.layout()), (3, expected.layout()));

@@ -11,7 +11,7 @@ use crate::tables::MirrorTables;
 use crate::twin::walk::Requests;
 use lanefs::{Column, ColumnSet, PathSet};
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Resolves paths by the kernels alone. Returns the results, and the work that the last dispatch of
     /// lookups left to later kernels.
     ///

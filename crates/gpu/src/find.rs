@@ -41,7 +41,7 @@ pub struct Match {
 /// An entry, and whether it fulfils the conditions; else it is a directory on the way to one.
 pub(crate) type Candidate = (Match, bool);
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Finds entries of the whole volume, in the order of their directories' numbers and of their cookies.
     /// The host decides about blocks that the device does not have or cannot decide about, as they are
     /// then; the device sees one generation of the mirror. The report counts leaf blocks.

@@ -70,7 +70,7 @@ impl Gpu {
     /// # Errors
     /// The device's, the volume's; [`Error::Busy`](crate::Error::Busy) where another engine mirrors the
     /// volume already.
-    pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'_, 'v>> {
+    pub fn mirror<'v>(&self, volume: &'v Volume, options: &MirrorOptions) -> Result<Mirrored<'v>> {
         Mirrored::new(&self.context, volume, options)
     }
 

@@ -9,8 +9,8 @@ use crate::tables::MirrorTables;
 use lanefs::{ColumnSet, ColumnsMut, Paths, ResolveOptions, Rows};
 
 /// Paths in the device's memory. Each call resolves all of them in the volume as it is then.
-pub struct KeptPaths<'m, 'g, 'v, 'p> {
-    mirrored: &'m Mirrored<'g, 'v>,
+pub struct KeptPaths<'m, 'v, 'p> {
+    mirrored: &'m Mirrored<'v>,
     options: ResolveOptions,
     query: LookupQuery,
     paths: Paths<'p>,
@@ -33,7 +33,7 @@ struct Submitted {
     copied: u64,
 }
 
-impl<'g, 'v> Mirrored<'g, 'v> {
+impl<'v> Mirrored<'v> {
     /// Copies paths to the device, which keeps them. The host needs them as well, for those that the device
     /// leaves open. A path takes its text and 76 bytes of device memory, and what each call wants of the
     /// answers: a quarter of a byte for existence, else 8 bytes, and 4 or 8 for each attribute. The options
@@ -45,7 +45,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         &'m self,
         options: &ResolveOptions,
         paths: impl Into<Paths<'p>>,
-    ) -> Result<KeptPaths<'m, 'g, 'v, 'p>> {
+    ) -> Result<KeptPaths<'m, 'v, 'p>> {
         let paths = paths.into();
         let (mut batches, mut first) = (Vec::new(), 0);
         while first < paths.len() {
@@ -59,7 +59,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 }
 
-impl KeptPaths<'_, '_, '_, '_> {
+impl KeptPaths<'_, '_, '_> {
     /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.paths.len()

@@ -32,7 +32,7 @@ pub struct Listed {
 /// Entries of a directory; `None` where the device cannot decide.
 type DirectoryEntries = Option<Vec<Listed>>;
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Lists the entries of many directories, each in the order of `readdir`, with the attributes of their
     /// inodes if wanted. The host lists a directory that the device cannot decide about, as it is then. The
     /// report counts directories.
@@ -210,7 +210,7 @@ fn directory_in(core: &[u8; INODE_CORE]) -> Option<(u64, u8, u64)> {
     ))
 }
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Lists directories as [`list`](Self::list) does, and all directories below them, level by level, down
     /// to `depth` levels. A directory that cannot be read is left out.
     pub fn list_below(

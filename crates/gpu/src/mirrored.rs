@@ -39,8 +39,8 @@ impl Default for MirrorOptions {
 }
 
 /// A volume whose metadata a device has. Any number of threads may use it.
-pub struct Mirrored<'g, 'v> {
-    context: &'g DeviceContext,
+pub struct Mirrored<'v> {
+    context: DeviceContext,
     volume: &'v Volume,
     cache: DirectoryCache,
     state: Mutex<EngineState<'v>>,
@@ -79,16 +79,16 @@ impl Report {
     }
 }
 
-impl<'g, 'v> Mirrored<'g, 'v> {
+impl<'v> Mirrored<'v> {
     /// Makes an empty mirror, and an empty cache.
     ///
     /// # Errors
     /// The device's, the volume's; [`Error::Busy`] where another engine mirrors the volume already.
     pub(crate) fn new(
-        context: &'g DeviceContext,
+        context: &DeviceContext,
         volume: &'v Volume,
         options: &MirrorOptions,
-    ) -> Result<Mirrored<'g, 'v>> {
+    ) -> Result<Mirrored<'v>> {
         let info = &context.device.info;
         let quarters = if info.kind == DeviceKind::Discrete { 3 } else { 1 };
         // The driver gives an estimate, and other programs take memory as well.
@@ -102,7 +102,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         let mirror = Mirror::new(&context.device, volume.superblock().volume_bytes, room, directories)?;
         let cache = DirectoryCache::new(&context.device, inodes, for_cache)?;
         let state = Mutex::new(EngineState { watch, mirror, kept: Vec::new(), failure: None });
-        Ok(Mirrored { context, volume, cache, state })
+        Ok(Mirrored { context: context.clone(), volume, cache, state })
     }
 
     /// Returns the bytes of the directory cache.
@@ -129,7 +129,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         &self.context.device
     }
 
-    pub(crate) fn kernels(&self) -> &'g Kernels {
+    pub(crate) fn kernels(&self) -> &Kernels {
         &self.context.kernels
     }
 

@@ -40,8 +40,8 @@ struct Submission {
 /// The answers to a batch, as soon as they exist. Only [`wait`](Self::wait) blocks; as a future it can be
 /// awaited.
 #[must_use = "the answers are in it"]
-pub struct Pending<'m, 'g, 'v, 'p> {
-    mirrored: &'m Mirrored<'g, 'v>,
+pub struct Pending<'m, 'v, 'p> {
+    mirrored: &'m Mirrored<'v>,
     options: ResolveOptions,
     paths: Paths<'p>,
     query: LookupQuery,
@@ -68,7 +68,7 @@ impl<R: Rows> Rows for Selected<'_, R> {
     }
 }
 
-impl<'g, 'v> Mirrored<'g, 'v> {
+impl<'v> Mirrored<'v> {
     /// Resolves paths, as [`Volume::resolve_batch`](lanefs::Volume::resolve_batch) does and with the same
     /// answers. The paths are copied into a [`PathSet`] first.
     ///
@@ -176,7 +176,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         &'m self,
         options: &ResolveOptions,
         paths: impl Into<Paths<'p>>,
-    ) -> Pending<'m, 'g, 'v, 'p> {
+    ) -> Pending<'m, 'v, 'p> {
         let wanted = if options.attributes { ColumnSet::ALL } else { ColumnSet::ENTRIES };
         self.submit_for(options, wanted, paths.into())
     }
@@ -186,7 +186,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
         options: &ResolveOptions,
         wanted: ColumnSet,
         paths: Paths<'p>,
-    ) -> Pending<'m, 'g, 'v, 'p> {
+    ) -> Pending<'m, 'v, 'p> {
         let query = self.query(options);
         let fits = paths.len() <= MAX_PATHS && paths.text().len() <= MAX_TEXT;
         let is_for_device = fits && self.can_answer(options);
@@ -223,7 +223,7 @@ impl<'g, 'v> Mirrored<'g, 'v> {
     }
 }
 
-impl Pending<'_, '_, '_, '_> {
+impl Pending<'_, '_, '_> {
     /// Returns the number of the submission; `None` where the host answers.
     fn number(&self) -> Option<u64> {
         self.submission.work.as_ref().map(|(_, number)| *number)
@@ -268,7 +268,7 @@ impl Pending<'_, '_, '_, '_> {
     }
 }
 
-impl LookupEngine for Mirrored<'_, '_> {
+impl LookupEngine for Mirrored<'_> {
     fn answer(
         &self,
         options: &ResolveOptions,
@@ -279,7 +279,7 @@ impl LookupEngine for Mirrored<'_, '_> {
     }
 }
 
-impl Future for Pending<'_, '_, '_, '_> {
+impl Future for Pending<'_, '_, '_> {
     type Output = lanefs::Result<(Vec<Resolution>, Report)>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

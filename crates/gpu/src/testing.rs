@@ -37,7 +37,7 @@ pub fn generated_glsl() -> [(&'static str, String); 2] {
     [("layout.glsl", crate::layout::glsl()), ("structures.glsl", crate::structures::glsl())]
 }
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Resolves paths by the kernels alone. Returns the results, and the work that lookups left to later
     /// kernels (of the last dispatch, where there are several).
     ///

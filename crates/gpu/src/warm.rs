@@ -17,7 +17,7 @@ const BLOCKS: u64 = 1 << 18;
 // The kernel counts them in 32 bits.
 const _: () = assert!(BLOCKS <= u32::MAX as u64);
 
-impl Mirrored<'_, '_> {
+impl Mirrored<'_> {
     /// Fills the directory cache with all entries, as far as they fit.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ impl GpuSystems {
     }
 
     /// Mirrors the volume on the device, with all of its entries in the directory cache.
-    pub(super) fn mirrored<'g>(&self, gpu: &'g Gpu) -> Result<Mirrored<'g, '_>> {
+    pub(super) fn mirrored(&self, gpu: &Gpu) -> Result<Mirrored<'_>> {
         // All of it, even if the device shares the host's memory, of which a mirror otherwise takes at most a
         // quarter.
         let options = MirrorOptions { room: Some(gpu.info().memory / 4 * 3), ..MirrorOptions::default() };

@@ -16,7 +16,7 @@ use std::time::Duration;
 const CONTENT: [u8; 100] = [b'.'; 100];
 
 /// Work of each maker in each run, in a new directory: returns the times of the rows, in their order.
-type TimedChanges<'w> = &'w dyn Fn(&Maker<'_, '_, '_>, &Stop) -> Result<Vec<Duration>>;
+type TimedChanges<'w> = &'w dyn Fn(&Maker<'_, '_>, &Stop) -> Result<Vec<Duration>>;
 
 /// Measures the rows of the same work, which makes `count` inodes at a time.
 fn measure(

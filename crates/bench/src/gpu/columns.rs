@@ -25,7 +25,7 @@ const BATCH: usize = 16_384;
 pub(super) fn measure(
     bench: &mut GpuBench,
     systems: &GpuSystems,
-    mirrored: &Mirrored<'_, '_>,
+    mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {
     let args = bench.settings.columns.clone();
@@ -94,7 +94,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn by_device(&self, mirrored: &Mirrored<'_, '_>, row: &ColumnRow) -> Result<Duration> {
+    fn by_device(&self, mirrored: &Mirrored<'_>, row: &ColumnRow) -> Result<Duration> {
         let mut columns = Columns::of(row.answers.columns());
         // Memory for answers is the caller's, who has it already.
         let mut rows = columns.rows(self.paths.len());

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 const PATTERN: &str = "*7?3*";
 
 /// Engines that search: the device, a walk of the CPU engine, `find` of the host on ext4.
-enum Finder<'s, 'g, 'v> {
-    Gpu(&'s Mirrored<'g, 'v>),
+enum Finder<'s, 'v> {
+    Gpu(&'s Mirrored<'v>),
     Cpu(&'s Volume),
     Ext4(&'s Host),
 }
 
-impl Named for Finder<'_, '_, '_> {
+impl Named for Finder<'_, '_> {
     fn name(&self) -> &str {
         match self {
             Finder::Gpu(_) => LANEFS,
@@ -40,7 +40,7 @@ fn filter() -> Result<Filter> {
     Err(Error::Wrong { system: "the device".into(), what: "patterns", found: 0, expected: 1 })
 }
 
-impl Finder<'_, '_, '_> {
+impl Finder<'_, '_> {
     /// Searches for paths; returns the time and the number of paths.
     fn search(&self, filter: &Filter, stop: &Stop) -> Result<(Duration, u64)> {
         let start = Instant::now();
@@ -108,7 +108,7 @@ fn walk(
 pub(super) fn measure(
     bench: &mut GpuBench,
     systems: &GpuSystems,
-    mirrored: &Mirrored<'_, '_>,
+    mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {
     let filter = filter()?;

@@ -15,13 +15,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// One of these.
-pub(super) enum LookupEngine<'s, 'g, 'v> {
-    Gpu(&'s Mirrored<'g, 'v>),
+pub(super) enum LookupEngine<'s, 'v> {
+    Gpu(&'s Mirrored<'v>),
     Cpu(&'s Lane),
     Ext4(&'s Host),
 }
 
-impl Named for LookupEngine<'_, '_, '_> {
+impl Named for LookupEngine<'_, '_> {
     fn name(&self) -> &str {
         match self {
             LookupEngine::Gpu(_) => LANEFS,
@@ -32,10 +32,10 @@ impl Named for LookupEngine<'_, '_, '_> {
 }
 
 /// Lists all, the device first.
-pub(super) fn lookup_engines<'s, 'g, 'v>(
+pub(super) fn lookup_engines<'s, 'v>(
     systems: &'s GpuSystems,
-    mirrored: &'s Mirrored<'g, 'v>,
-) -> Vec<LookupEngine<'s, 'g, 'v>> {
+    mirrored: &'s Mirrored<'v>,
+) -> Vec<LookupEngine<'s, 'v>> {
     let hosts = systems.hosts.iter().map(LookupEngine::Ext4);
     [LookupEngine::Gpu(mirrored), LookupEngine::Cpu(&systems.lane)].into_iter().chain(hosts).collect()
 }
@@ -64,7 +64,7 @@ pub(super) fn check(answers: &[Resolution], by_device: u64, expected: usize) -> 
     if by_device != found { wrong("lookups without the host", by_device) } else { Ok(()) }
 }
 
-impl LookupEngine<'_, '_, '_> {
+impl LookupEngine<'_, '_> {
     /// Reads the attributes of every path, relative to `directory`, by one thread; returns the time of all.
     /// `lane` has the same names.
     pub(super) fn resolve(
@@ -133,7 +133,7 @@ impl LookupEngine<'_, '_, '_> {
 }
 
 /// Asks the device for all paths in one call.
-fn ask(mirrored: &Mirrored<'_, '_>, options: &ResolveOptions, paths: &[&[u8]]) -> Result<Duration> {
+fn ask(mirrored: &Mirrored<'_>, options: &ResolveOptions, paths: &[&[u8]]) -> Result<Duration> {
     let start = Instant::now();
     let (answers, report) = mirrored.resolve_batch(options, paths).map_err(Error::volume("lookups"))?;
     let elapsed = start.elapsed();

@@ -28,8 +28,8 @@ const DIRECTORY_MODE: u16 = 0o755;
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
 /// One of these.
-pub(super) enum Maker<'s, 'g, 'v> {
-    Gpu(&'s Mirrored<'g, 'v>, Shared),
+pub(super) enum Maker<'s, 'v> {
+    Gpu(&'s Mirrored<'v>, Shared),
     Cpu(&'s Lane),
     Ext4(&'s Host),
 }
@@ -38,7 +38,7 @@ pub(super) enum Maker<'s, 'g, 'v> {
 #[derive(Default)]
 pub(super) struct Shared(Cell<(u64, u64)>);
 
-impl Named for Maker<'_, '_, '_> {
+impl Named for Maker<'_, '_> {
     fn name(&self) -> &str {
         match self {
             Maker::Gpu(..) => LANEFS,
@@ -50,17 +50,17 @@ impl Named for Maker<'_, '_, '_> {
 
 /// Lists all, the device first. The CPU engine has a volume of its own, so that its changes do not reach the
 /// mirror.
-pub(super) fn makers<'s, 'g, 'v>(
+pub(super) fn makers<'s, 'v>(
     systems: &'s GpuSystems,
     cpu: &'s Lane,
-    mirrored: &'s Mirrored<'g, 'v>,
-) -> Vec<Maker<'s, 'g, 'v>> {
+    mirrored: &'s Mirrored<'v>,
+) -> Vec<Maker<'s, 'v>> {
     let hosts = systems.hosts.iter().map(Maker::Ext4);
     [Maker::Gpu(mirrored, Shared::default()), Maker::Cpu(cpu)].into_iter().chain(hosts).collect()
 }
 
 /// Returns the fraction of the changes that a device made together and not one by one.
-pub(super) fn share_of_device(makers: &[Maker<'_, '_, '_>]) -> f64 {
+pub(super) fn share_of_device(makers: &[Maker<'_, '_>]) -> f64 {
     let shares = makers.iter().filter_map(|maker| match maker {
         Maker::Gpu(_, shares) => Some(shares.0.get()),
         _ => None,
@@ -69,7 +69,7 @@ pub(super) fn share_of_device(makers: &[Maker<'_, '_, '_>]) -> f64 {
     together as f64 / all.max(1) as f64
 }
 
-impl Maker<'_, '_, '_> {
+impl Maker<'_, '_> {
     fn volume(&self) -> Option<&lanefs::Volume> {
         match self {
             Maker::Gpu(mirrored, _) => Some(mirrored.volume()),

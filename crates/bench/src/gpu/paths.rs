@@ -53,7 +53,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
 fn with_answers(
     bench: &mut GpuBench,
     systems: &GpuSystems,
-    mirrored: &Mirrored<'_, '_>,
+    mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {
     let (lane, requests) = (&systems.lane, tree.requests());

@@ -218,7 +218,7 @@ impl Search<'_> {
 
     /// Searches on a device, which leaves out most entries; the others are decided as in
     /// [`walk`](Self::walk).
-    fn on_device(&mut self, mirrored: &Mirrored<'_, '_>, context: &mut Context<'_>, start: &[u8]) -> Outcome {
+    fn on_device(&mut self, mirrored: &Mirrored<'_>, context: &mut Context<'_>, start: &[u8]) -> Outcome {
         let attr = context.resolve(start, false)?;
         let name = path::file_name(start).unwrap_or_default();
         self.visit(context, Candidate::new(start, name, attr.ino, attr.kind, 0))?;

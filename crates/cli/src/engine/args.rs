@@ -84,7 +84,7 @@ impl EngineArgs {
     ///
     /// # Errors
     /// The device's and the volume's; the user stops it.
-    pub fn mirror<'g, 'v>(gpu: &'g Gpu, context: &Context<'v>) -> Result<Mirrored<'g, 'v>, Failure> {
+    pub fn mirror<'v>(gpu: &Gpu, context: &Context<'v>) -> Result<Mirrored<'v>, Failure> {
         load_metadata(context)?;
         gpu.mirror(context.volume, &MirrorOptions::default()).map_err(|error| gpu_failure(&error))
     }

@@ -20,7 +20,7 @@ pub struct ImportEngine<'g, 'v> {
     gpu: &'g Gpu,
     volume: &'v Volume,
     /// Set by the first batch that is large enough; `None` if mirroring failed.
-    mirrored: OnceLock<Option<Mirrored<'g, 'v>>>,
+    mirrored: OnceLock<Option<Mirrored<'v>>>,
     /// The failure of the device has been reported.
     is_reported: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl<'g, 'v> ImportEngine<'g, 'v> {
         Ok(ImportEngine { gpu, volume: context.volume, mirrored, is_reported: AtomicBool::new(false) })
     }
 
-    fn mirror(&self) -> Option<Mirrored<'g, 'v>> {
+    fn mirror(&self) -> Option<Mirrored<'v>> {
         self.volume.load_metadata(&|_, _| !interrupt::raised()).ok()?;
         let mirrored = self.gpu.mirror(self.volume, &MirrorOptions::default());
         mirrored.map_err(|error| self.report(&error.to_string())).ok()

@@ -29,8 +29,8 @@ pub struct BatchResolver<'g, 'v> {
 
 enum Backend<'g, 'v> {
     Cpu,
-    Gpu(Box<Mirrored<'g, 'v>>),
-    Auto(Box<Auto<'g, 'v>>),
+    Gpu(Box<Mirrored<'v>>),
+    Auto(Box<Auto<'v>>),
 }
 
 impl<'g, 'v> BatchResolver<'g, 'v> {

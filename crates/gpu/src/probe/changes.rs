@@ -28,7 +28,7 @@ fn setting(context: &DeviceContext, volume: &Volume) -> KernelSettings {
 }
 
 /// Makes a copy of the volume's metadata, and a mirror.
-fn begin<'g, 'v>(context: &'g DeviceContext, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'g, 'v>)> {
+fn begin<'v>(context: &DeviceContext, volume: &'v Volume) -> Result<(HostCopy, Mirrored<'v>)> {
     let copy = HostCopy::of(volume)?;
     Ok((copy, Mirrored::new(context, volume, &MirrorOptions { cache: 0.0, ..MirrorOptions::default() })?))
 }
@@ -99,7 +99,7 @@ pub(crate) fn rebuild(context: &DeviceContext, volume: &Volume, _: &KnownPaths) 
 
 /// Returns an answer, or the device's failure.
 fn answered<T>(
-    mirrored: &Mirrored<'_, '_>,
+    mirrored: &Mirrored<'_>,
     kernel: &str,
     answer: std::result::Result<T, Undecided>,
 ) -> Result<T> {

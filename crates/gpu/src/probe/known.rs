@@ -98,7 +98,7 @@ impl KnownPaths {
     }
 
     /// Resolves all paths; returns the work that lookups left to later kernels.
-    pub(super) fn ask(&self, mirrored: &Mirrored<'_, '_>, kernel: &'static str) -> Result<Requests> {
+    pub(super) fn ask(&self, mirrored: &Mirrored<'_>, kernel: &'static str) -> Result<Requests> {
         let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
         let (found, requests) = mirrored.lookup_directly(&query, &self.paths)?;
         for ((path, expected), found) in self.paths.iter().zip(&self.answers).zip(found) {

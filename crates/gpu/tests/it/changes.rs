@@ -15,7 +15,7 @@ use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn setting(mirrored: &Mirrored<'_, '_>, workgroup: u32) -> KernelSettings {
+fn setting(mirrored: &Mirrored<'_>, workgroup: u32) -> KernelSettings {
     let query = mirrored.query_of(&ResolveOptions::default());
     KernelSettings { seed: query.seed, inode_size: query.inode_size, fuel: query.fuel, workgroup }
 }

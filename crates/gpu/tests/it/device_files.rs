@@ -173,7 +173,7 @@ impl Drop for Stop<'_> {
 }
 
 /// Reads files that a writer replaces, and returns the first torn one.
-fn beside_a_writer(volume: &Volume, mirrored: &Mirrored<'_, '_>, target: &mut DeviceFiles) -> Option<String> {
+fn beside_a_writer(volume: &Volume, mirrored: &Mirrored<'_>, target: &mut DeviceFiles) -> Option<String> {
     const FILES: u64 = 6;
     let path = |file| format!("/changing{file}");
     for file in 0..FILES {

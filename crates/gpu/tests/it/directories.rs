@@ -37,7 +37,7 @@ fn volume() -> (Volume, Vec<String>) {
 }
 
 /// Compares the device's answers with walks, path by path; returns a path with another answer.
-fn disagreement(mirrored: &Mirrored<'_, '_>, paths: &[String]) -> Option<String> {
+fn disagreement(mirrored: &Mirrored<'_>, paths: &[String]) -> Option<String> {
     let options = ResolveOptions::default();
     let (found, _) = mirrored.resolve_batch(&options, paths).expect("the device");
     let volume = mirrored.volume();
@@ -62,7 +62,7 @@ const MOVES: [Move; 5] = [Move::Rename, Move::Exchange, Move::ReplaceEmpty, Move
 
 impl Move {
     /// Makes the change between two directories of the root.
-    fn make(self, mirrored: &Mirrored<'_, '_>, from: &str, to: &str) -> lanefs::Result<()> {
+    fn make(self, mirrored: &Mirrored<'_>, from: &str, to: &str) -> lanefs::Result<()> {
         let volume = mirrored.volume();
         let root = volume.root();
         let rename = |mode| volume.rename_at(&WHO, root, from.as_bytes(), root, to.as_bytes(), mode);

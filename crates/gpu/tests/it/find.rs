@@ -85,7 +85,7 @@ fn walk(
 
 /// Checks that both engines find the same, with the same paths in the same order; returns how many leaf
 /// blocks the host searched.
-fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, count: usize, numbers: &mut Seeded) -> u64 {
+fn compare(mirrored: &Mirrored<'_>, volume: &Volume, count: usize, numbers: &mut Seeded) -> u64 {
     let mut by_host = 0;
     for _ in 0..count {
         let (filter, pattern) = filter(numbers);

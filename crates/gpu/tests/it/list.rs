@@ -22,7 +22,7 @@ fn directories(volume: &Volume) -> Vec<Ino> {
 }
 
 /// Checks that both engines list the same; returns how many directories the host listed.
-fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, dirs: &[Ino]) -> u64 {
+fn compare(mirrored: &Mirrored<'_>, volume: &Volume, dirs: &[Ino]) -> u64 {
     let (listed, report) = mirrored.list(dirs, true);
     assert_eq!(report.by_device + report.by_host, dirs.len() as u64);
     for (dir, listed) in dirs.iter().zip(listed) {

@@ -6,7 +6,7 @@ use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 
 /// Compares both engines over all options; returns how many paths the device answered.
-fn compare(mirrored: &Mirrored<'_, '_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
+fn compare(mirrored: &Mirrored<'_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
     let below = volume.resolve("/dir-0").expect("a directory").ino;
     let user = Caller::user(1000, 1000, &[]);
     let mut by_device = 0;
