@@ -53,7 +53,7 @@ impl Ranker for InThisProcess<DeviceRanks> {
 
 /// Prepares the device of a volume for a query; `None` where it has no part in it.
 pub(crate) fn searcher(open: &OpenVolume, query: &QueryOptions) -> Option<Arc<dyn Prefilter>> {
-    let mut device = DeviceSearch::new(open.gpu()?, query)?;
+    let mut device = DeviceSearch::new(&open.gpu()?, query)?;
     if let Some(kept) = open.kept_texts() {
         device = device.with_kept(kept);
     }
@@ -62,11 +62,11 @@ pub(crate) fn searcher(open: &OpenVolume, query: &QueryOptions) -> Option<Arc<dy
 
 /// Copies the paths of names to the device of a volume; `None` where there is none, or too little memory.
 pub(crate) fn ranker(open: &OpenVolume, names: &Names) -> Option<Arc<dyn Ranker>> {
-    let ranks = DeviceRanks::new(open.gpu()?, names).ok()?;
+    let ranks = DeviceRanks::new(&open.gpu()?, names).ok()?;
     Some(Arc::new(InThisProcess::new(ranks)))
 }
 
 /// Prepares the device of a volume to hash; `None` where there is none.
 pub(crate) fn hasher(open: &OpenVolume) -> Option<DeviceHash> {
-    open.gpu().map(DeviceHash::new)
+    open.gpu().map(|gpu| DeviceHash::new(&gpu))
 }

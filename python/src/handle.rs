@@ -4,11 +4,12 @@
 //! threads held which do not exist in the child. So the child never touches it. A handle has a slot for each
 //! process: one that is open for reading opens the volume anew in the child's slot, another one is an error.
 
-use crate::engine::{EngineChoice, OpenError, OpenVolume};
+use crate::engine::{OpenError, OpenVolume};
 use crate::image::{Image, Place};
 use crate::per_process::PerProcess;
 use crate::publication::{LastFailure, Remote};
 use lanefs::{Access, Code, CreateOptions, Error, OpenOptions, Volume};
+use lanefs_gpu::EngineChoice;
 use lanefs_sync::lock::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;

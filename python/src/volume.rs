@@ -2,7 +2,7 @@
 
 use crate::batches::{self, ReadCall};
 use crate::columns::Columns;
-use crate::engine::{EngineChoice, OpenError, OpenVolume};
+use crate::engine::{OpenError, OpenVolume};
 use crate::error;
 use crate::handle::{Handle, HandleError, Recipe, Source};
 use crate::path_set::PathSet;
@@ -13,12 +13,13 @@ use lanefs::{
     Access, Attr, ByteRange, Caller, Code, DirEntry, FileKind, Ino, MkdirAll, RenameMode, ResolveOptions,
     SetAttr, Time, WriteMany,
 };
+use lanefs_gpu::EngineChoice;
 use lanefs_publish::MIN_CACHE;
 use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -265,9 +266,11 @@ impl Volume {
         let paths = paths.get();
         let mut columns = Columns::new(&columns, paths.view().len())?;
         let options = ResolveOptions { follow, ..ResolveOptions::default() };
-        self.with_signals(py, None, |open, signals| {
-            batches::resolve(open, &options, paths.view(), &mut columns, signals)
+        let failure = self.with_signals(py, None, |open, signals| {
+            batches::resolve(open, &options, paths.view(), &mut columns, signals)?;
+            Ok(open.take_device_failure())
         })?;
+        failure.map_or(Ok(()), |failure| warn_of_failure(py, &failure))?;
         columns.into_arrays(py)
     }
 
@@ -468,12 +471,14 @@ fn name_of(recipe: &Recipe) -> Vec<u8> {
 }
 
 fn engine_choice(name: &str) -> PyResult<EngineChoice> {
-    match name {
-        "auto" => Ok(EngineChoice::Auto),
-        "cpu" => Ok(EngineChoice::Cpu),
-        "gpu" => Ok(EngineChoice::Gpu),
-        other => Err(PyValueError::new_err(format!("engine is '{other}'; it is 'auto', 'cpu' or 'gpu'"))),
-    }
+    let unknown = || PyValueError::new_err(format!("engine is '{name}'; it is 'auto', 'cpu' or 'gpu'"));
+    EngineChoice::from_name(name).ok_or_else(unknown)
+}
+
+/// Warns that the device has failed. The CPU engine has answered, and does so from now on.
+fn warn_of_failure(py: Python<'_>, failure: &str) -> PyResult<()> {
+    let text = CString::new(format!("{failure}; the CPU engine continues"))?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
 }
 
 fn closed() -> PyErr {

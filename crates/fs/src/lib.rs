@@ -36,7 +36,7 @@
 //! | names | `dir`, `orphans`, `namespace`, `resolve` |
 //! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `replacement`, `read_dir`, `tree`, `batch`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
+//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `replacement`, `read_dir`, `tree`, `batch`, `engine`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
 //! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `_testing`: `unchecked` |
 //!
@@ -72,6 +72,7 @@ mod data;
 mod dir;
 mod dir_table;
 mod edit;
+mod engine;
 mod epoch_reader;
 mod error;
 pub mod escape;
@@ -141,6 +142,7 @@ pub use columns::{
     ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
 };
 pub use dir_table::DirectoryTableStats;
+pub use engine::{BatchReport, Engine};
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, FileMode};
@@ -154,7 +156,7 @@ pub use lanefs_store::{
     Choice, Device, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice, Read,
     ReadErrors, Write, has_writer,
 };
-pub use lookup_service::{Lookup, LookupEngine, LookupService, RunningService, ServiceOptions};
+pub use lookup_service::{Lookup, LookupService, RunningService, ServiceOptions};
 pub use notice::Changed;
 pub use options::{Access, CreateOptions, OpenOptions};
 pub use path_set::{BadOffsets, PathSet, Paths};

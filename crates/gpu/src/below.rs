@@ -2,8 +2,8 @@
 
 use crate::filter::Filter;
 use crate::find::{Candidate, Match};
-use crate::mirrored::{Mirrored, Report};
-use lanefs::{FileKind, Ino};
+use crate::mirrored::Mirrored;
+use lanefs::{BatchReport, FileKind, Ino};
 use std::collections::HashSet;
 
 /// An entry that a search below a directory found.
@@ -39,7 +39,7 @@ impl Mirrored<'_> {
         path: &[u8],
         max_depth: Option<usize>,
         each: &mut dyn FnMut(Below<'_>) -> bool,
-    ) -> lanefs::Result<Report> {
+    ) -> lanefs::Result<BatchReport> {
         let (all, report) = self.candidates(filter, true)?;
         let mut path = path.to_vec();
         let mut frames = Vec::new();

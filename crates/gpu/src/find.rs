@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::mirror::Mirror;
-use crate::mirrored::{Mirrored, Report};
+use crate::mirrored::Mirrored;
 use crate::pending::IN_FLIGHT;
 use crate::query::LookupQuery;
 use crate::structures::{Field, FilterProgram, FindRecord, Parameters};
@@ -13,7 +13,7 @@ use crate::twin::find::{LeafSearch, Unit};
 use crate::vulkan::{Commands, Direction, Staged};
 use lanefs::format::dir::{LEAF_UNITS, entry, entry_units};
 use lanefs::format::{FileKind, UNIT};
-use lanefs::{DirEntry, Ino, ResolveOptions};
+use lanefs::{BatchReport, DirEntry, Ino, ResolveOptions};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Leaf blocks of one dispatch, and units of output at first: 4 MiB.
@@ -51,7 +51,7 @@ impl Mirrored<'_> {
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn find(&self, filter: &Filter) -> lanefs::Result<(Vec<Match>, Report)> {
+    pub fn find(&self, filter: &Filter) -> lanefs::Result<(Vec<Match>, BatchReport)> {
         let (found, report) = self.candidates(filter, false)?;
         Ok((found.into_iter().map(|(entry, _)| entry).collect(), report))
     }
@@ -61,7 +61,7 @@ impl Mirrored<'_> {
         &self,
         filter: &Filter,
         directories: bool,
-    ) -> lanefs::Result<(Vec<Candidate>, Report)> {
+    ) -> lanefs::Result<(Vec<Candidate>, BatchReport)> {
         let search = self.search(filter, directories);
         let on_device = self.on_device(|mirror| {
             let leaves: Vec<u64> = mirror.leaves.iter().copied().collect();
@@ -87,7 +87,7 @@ impl Mirrored<'_> {
             }
         })?;
         found.sort_unstable_by_key(|(entry, _)| (entry.dir, entry.cookie));
-        Ok((found, Report { by_device, by_host, copied, ..Report::default() }))
+        Ok((found, BatchReport { by_device, by_host, copied, ..BatchReport::default() }))
     }
 
     /// Returns the settings of a search.

@@ -12,11 +12,14 @@ use crate::scan::TextScan;
 use crate::text_hash::TextHash;
 use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
+use std::sync::Arc;
 
-/// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
+/// A device that is ready to work: its kernels were made, and gave the right answers to known questions. Clones
+/// share it.
+#[derive(Clone)]
 pub struct Gpu {
     pub(crate) context: DeviceContext,
-    probes: Vec<Probed>,
+    probes: Arc<[Probed]>,
 }
 
 impl Gpu {
@@ -52,7 +55,7 @@ impl Gpu {
             Probes::Of(kernel) => probe::of(&context, kernel)?,
             Probes::None => Vec::new(),
         };
-        Ok(Gpu { context, probes })
+        Ok(Gpu { context, probes: probes.into() })
     }
 
     /// Describes the device.

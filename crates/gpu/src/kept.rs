@@ -2,11 +2,11 @@
 
 use crate::batch::PathBatch;
 use crate::error::Result;
-use crate::mirrored::{Mirrored, Report, refresh};
+use crate::mirrored::{Mirrored, refresh};
 use crate::pending::next_batch;
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
-use lanefs::{ColumnSet, ColumnsMut, Paths, ResolveOptions, Rows};
+use lanefs::{BatchReport, ColumnSet, ColumnsMut, Paths, ResolveOptions, Rows};
 
 /// Paths in the device's memory. Each call resolves all of them in the volume as it is then.
 pub struct KeptPaths<'m, 'v, 'p> {
@@ -83,7 +83,7 @@ impl KeptPaths<'_, '_, '_> {
     ///
     /// # Errors
     /// An error of the volume; [`Code::Invalid`](lanefs::Code::Invalid) for a column that is too short.
-    pub fn resolve_into(&mut self, columns: &mut ColumnsMut<'_>) -> lanefs::Result<Report> {
+    pub fn resolve_into(&mut self, columns: &mut ColumnsMut<'_>) -> lanefs::Result<BatchReport> {
         columns.check(self.paths.len())?;
         self.resolve_rows(columns)
     }
@@ -92,9 +92,10 @@ impl KeptPaths<'_, '_, '_> {
     ///
     /// # Errors
     /// As there.
-    pub fn resolve_rows(&mut self, rows: &mut impl Rows) -> lanefs::Result<Report> {
+    pub fn resolve_rows(&mut self, rows: &mut dyn Rows) -> lanefs::Result<BatchReport> {
         let submitted = self.submit(Some(rows.wants()));
-        let mut sum = Report { copied: submitted.map_or(0, |last| last.copied), ..Report::default() };
+        let mut sum =
+            BatchReport { copied: submitted.map_or(0, |last| last.copied), ..BatchReport::default() };
         for kept in 0..self.batches.len() {
             let is_done = submitted.is_some_and(|last| {
                 self.finish(kept, last).map_err(|error| self.mirrored.fail(error)).is_ok()

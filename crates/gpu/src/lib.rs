@@ -22,7 +22,6 @@
 #[macro_use]
 mod kernel_list;
 
-mod auto;
 mod batch;
 mod below;
 mod bounce;
@@ -35,6 +34,7 @@ mod device_files;
 mod device_files_tests;
 mod dir_table;
 mod direct;
+mod engines;
 mod error;
 #[cfg(test)]
 mod failures;
@@ -75,12 +75,12 @@ mod vulkan;
 mod warm;
 mod woven;
 
-pub use auto::{Auto, Cost, Engine};
 pub use below::Below;
 pub use change::Changes;
 #[cfg(feature = "_testing")]
 pub use context::{GpuOptions, Probes};
 pub use device_files::{DeviceFiles, DeviceFilesOptions};
+pub use engines::{Auto, Cost, EngineChoice, EngineOptions, Engines};
 pub use error::{Error, Result};
 pub use filter::{Filter, Names};
 pub use find::Match;
@@ -89,7 +89,7 @@ pub use kept::KeptPaths;
 pub use kept_texts::{KeptScan, KeptTexts};
 pub use kernels::{KERNELS, KernelInfo};
 pub use list::Listed;
-pub use mirrored::{MirrorOptions, Mirrored, Report};
+pub use mirrored::{MirrorOptions, Mirrored};
 pub use needles::Needles;
 pub use patterns::{PatternStep, Patterns};
 pub use pending::Pending;

@@ -5,13 +5,13 @@ use crate::filter::Filter;
 use crate::find::Match;
 use crate::layout::LEAF_DEPTH_SHIFT;
 use crate::mirror::Mirror;
-use crate::mirrored::{Mirrored, Report};
+use crate::mirrored::Mirrored;
 use crate::structures::{LeafRequest, Parameters};
 use crate::tables::{MirrorTables, PARAMETERS};
 use crate::twin::leaves::MapBlock;
 use crate::vulkan::{Commands, Direction, Kernel, Staged};
 use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, inode as f};
-use lanefs::{Attr, Caller, DirEntry, Ino, ResolveOptions};
+use lanefs::{Attr, BatchReport, Caller, DirEntry, Ino, ResolveOptions};
 use std::collections::HashMap;
 
 /// Blocks of file maps, or inodes, of one dispatch at most.
@@ -36,10 +36,10 @@ impl Mirrored<'_> {
     /// Lists the entries of many directories, each in the order of `readdir`, with the attributes of their
     /// inodes if wanted. The host lists a directory that the device cannot decide about, as it is then. The
     /// report counts directories.
-    pub fn list(&self, dirs: &[Ino], attributes: bool) -> (Vec<lanefs::Result<Vec<Listed>>>, Report) {
+    pub fn list(&self, dirs: &[Ino], attributes: bool) -> (Vec<lanefs::Result<Vec<Listed>>>, BatchReport) {
         let on_device = self.on_device(|mirror| self.list_on(mirror, dirs, attributes));
         let (listings, copied) = on_device.unwrap_or_else(|| (vec![None; dirs.len()], 0));
-        let mut report = Report { copied, ..Report::default() };
+        let mut report = BatchReport { copied, ..BatchReport::default() };
         let listed = dirs.iter().zip(listings).map(|(dir, listings)| match listings {
             Some(mut entries) => {
                 report.by_device += 1;
@@ -218,8 +218,8 @@ impl Mirrored<'_> {
         tops: &[Ino],
         depth: Option<usize>,
         attributes: bool,
-    ) -> (HashMap<Ino, Vec<Listed>>, Report) {
-        let (mut found, mut sum) = (HashMap::new(), Report::default());
+    ) -> (HashMap<Ino, Vec<Listed>>, BatchReport) {
+        let (mut found, mut sum) = (HashMap::new(), BatchReport::default());
         let mut level = tops.to_vec();
         for _ in 0..=depth.unwrap_or(usize::MAX - 1) {
             // A damaged volume may name a directory more than once.

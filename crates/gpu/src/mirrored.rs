@@ -56,29 +56,6 @@ pub(crate) struct EngineState<'v> {
     failure: Option<Error>,
 }
 
-/// Counts of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Paths answered by the device.
-    pub by_device: u64,
-    /// Paths left to the host: links whose targets are long, blocks that are not in the device's memory.
-    pub by_host: u64,
-    /// Paths that name an inode; 0 where the batch is not one of paths.
-    pub found: u64,
-    /// Blocks copied to the device before it.
-    pub copied: u64,
-}
-
-impl Report {
-    /// Adds the counts of another batch.
-    pub(crate) fn add(&mut self, other: Report) {
-        self.by_device += other.by_device;
-        self.by_host += other.by_host;
-        self.found += other.found;
-        self.copied += other.copied;
-    }
-}
-
 impl<'v> Mirrored<'v> {
     /// Makes an empty mirror, and an empty cache.
     ///

@@ -2,12 +2,12 @@
 
 use crate::batch::{BatchShape, PathBatch};
 use crate::error::Result;
-use crate::mirrored::{Mirrored, Report, refresh};
+use crate::mirrored::{Mirrored, refresh};
 use crate::query::LookupQuery;
 use crate::tables::MirrorTables;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
-    ANSWER_BLOCK, Attr, ColumnSet, ColumnsMut, Ino, LookupEngine, PathSet, Paths, Resolution, Resolutions,
+    ANSWER_BLOCK, Attr, BatchReport, ColumnSet, Engine, Ino, PathSet, Paths, Resolution, Resolutions,
     ResolveOptions, Rows,
 };
 use std::collections::VecDeque;
@@ -49,12 +49,12 @@ pub struct Pending<'m, 'v, 'p> {
 }
 
 /// Answers to some of the paths of a batch: the row of each.
-struct Selected<'r, R> {
-    rows: &'r mut R,
+struct Selected<'r> {
+    rows: &'r mut dyn Rows,
     row_of: &'r [usize],
 }
 
-impl<R: Rows> Rows for Selected<'_, R> {
+impl Rows for Selected<'_> {
     fn wants(&self) -> ColumnSet {
         self.rows.wants()
     }
@@ -69,73 +69,6 @@ impl<R: Rows> Rows for Selected<'_, R> {
 }
 
 impl<'v> Mirrored<'v> {
-    /// Resolves paths, as [`Volume::resolve_batch`](lanefs::Volume::resolve_batch) does and with the same
-    /// answers. The paths are copied into a [`PathSet`] first.
-    ///
-    /// # Errors
-    /// An error of the volume.
-    pub fn resolve_batch<P: lanefs::AsPath>(
-        &self,
-        options: &ResolveOptions,
-        paths: &[P],
-    ) -> lanefs::Result<(Vec<Resolution>, Report)> {
-        let paths: PathSet = paths.iter().collect();
-        let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
-        let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
-        let report = self.resolve_rows(options, paths.view(), &mut rows)?;
-        Ok((list, report))
-    }
-
-    /// Resolves paths, as [`Volume::resolve_into`](lanefs::Volume::resolve_into) does and with the same
-    /// answers.
-    ///
-    /// # Errors
-    /// An error of the volume; [`Code::Invalid`] for a column that is too short.
-    pub fn resolve_into<'p>(
-        &self,
-        options: &ResolveOptions,
-        paths: impl Into<Paths<'p>>,
-        columns: &mut ColumnsMut<'_>,
-    ) -> lanefs::Result<Report> {
-        let paths = paths.into();
-        columns.check(paths.len())?;
-        self.resolve_rows(options, paths, columns)
-    }
-
-    /// Resolves paths for any receiver of answers. Many paths go in several submissions; the device has the
-    /// next ones while it works on one. Where the device fails, the CPU engine continues
-    /// ([`failure`](Self::failure)).
-    ///
-    /// # Errors
-    /// An error of the volume.
-    pub fn resolve_rows(
-        &self,
-        options: &ResolveOptions,
-        paths: Paths<'_>,
-        rows: &mut impl Rows,
-    ) -> lanefs::Result<Report> {
-        let wanted = rows.wants();
-        let options = ResolveOptions { attributes: !wanted.attributes().is_empty(), ..options.clone() };
-        let (mut pending, mut sum) = (VecDeque::new(), Report::default());
-        let (mut submitted, mut answered) = (0, 0);
-        loop {
-            while submitted < paths.len() && pending.len() < IN_FLIGHT {
-                let next = next_batch(paths.slice(submitted..paths.len()));
-                let now = paths.slice(submitted..submitted + next);
-                pending.push_back(self.submit_for(&options, wanted, now));
-                submitted += next;
-            }
-            let numbers = pending.iter().filter_map(Pending::number);
-            debug_assert!(numbers.is_sorted(), "batches are answered in order");
-            let Some(mut first) = pending.pop_front() else {
-                debug_assert_eq!(answered, paths.len(), "a batch was lost");
-                return Ok(sum);
-            };
-            sum.add(first.answers(answered, rows)?);
-            answered += first.paths.len();
-        }
-    }
-
     /// Gives the answers to a batch, which has ended, to the rows from `first` on. The CPU engine answers the
     /// paths that the device left open, and all without a batch.
     ///
@@ -147,8 +80,8 @@ impl<'v> Mirrored<'v> {
         paths: Paths<'_>,
         batch: Option<&PathBatch>,
         first: usize,
-        rows: &mut impl Rows,
-    ) -> lanefs::Result<Report> {
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
         let (count, mut found) = (paths.len(), 0);
         let mut left = Vec::new();
         match batch {
@@ -166,7 +99,7 @@ impl<'v> Mirrored<'v> {
         let mut open = Selected { rows, row_of: &left };
         found += self.volume().resolve_rows(options, texts.view(), &mut open)?;
         let by_host = left.len() as u64;
-        Ok(Report { by_device: count as u64 - by_host, by_host, found: found as u64, copied: 0 })
+        Ok(BatchReport { by_device: count as u64 - by_host, by_host, found: found as u64, copied: 0 })
     }
 
     /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a
@@ -240,11 +173,11 @@ impl Pending<'_, '_, '_> {
     ///
     /// # Errors
     /// An error of the volume.
-    pub fn wait(mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
+    pub fn wait(mut self) -> lanefs::Result<(Vec<Resolution>, BatchReport)> {
         self.resolutions()
     }
 
-    fn resolutions(&mut self) -> lanefs::Result<(Vec<Resolution>, Report)> {
+    fn resolutions(&mut self) -> lanefs::Result<(Vec<Resolution>, BatchReport)> {
         let mut list = vec![Resolution::failed(Code::NotResident); self.paths.len()];
         let mut rows = Resolutions { list: &mut list, attributes: self.options.attributes };
         let report = self.answers(0, &mut rows)?;
@@ -252,14 +185,14 @@ impl Pending<'_, '_, '_> {
     }
 
     /// Waits, and gives the answers to the rows from `first` on.
-    fn answers(&mut self, first: usize, rows: &mut impl Rows) -> lanefs::Result<Report> {
+    fn answers(&mut self, first: usize, rows: &mut dyn Rows) -> lanefs::Result<BatchReport> {
         let batch = self.submission.work.take().and_then(|(mut batch, number)| {
             self.finish(&mut batch, number).map_err(|error| self.mirrored.fail(error)).ok()?;
             Some(batch)
         });
         let report = self.mirrored.write_answers(&self.options, self.paths, batch.as_ref(), first, rows)?;
         batch.into_iter().for_each(|batch| self.mirrored.reuse(batch));
-        Ok(Report { copied: self.submission.copied, ..report })
+        Ok(BatchReport { copied: self.submission.copied, ..report })
     }
 
     /// Waits for the device, and resumes the lookups that one dispatch did not finish.
@@ -268,19 +201,40 @@ impl Pending<'_, '_, '_> {
     }
 }
 
-impl LookupEngine for Mirrored<'_> {
-    fn answer(
+/// Many paths go in several submissions; the device has the next ones while it works on one. Where the device
+/// fails, the CPU engine continues ([`failure`](Mirrored::failure)).
+impl Engine for Mirrored<'_> {
+    fn resolve_rows(
         &self,
         options: &ResolveOptions,
         paths: Paths<'_>,
-        answers: &mut Resolutions<'_>,
-    ) -> lanefs::Result<()> {
-        self.resolve_rows(options, paths, answers).map(drop)
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        let wanted = rows.wants();
+        let options = ResolveOptions { attributes: !wanted.attributes().is_empty(), ..options.clone() };
+        let (mut pending, mut sum) = (VecDeque::new(), BatchReport::default());
+        let (mut submitted, mut answered) = (0, 0);
+        loop {
+            while submitted < paths.len() && pending.len() < IN_FLIGHT {
+                let next = next_batch(paths.slice(submitted..paths.len()));
+                let now = paths.slice(submitted..submitted + next);
+                pending.push_back(self.submit_for(&options, wanted, now));
+                submitted += next;
+            }
+            let numbers = pending.iter().filter_map(Pending::number);
+            debug_assert!(numbers.is_sorted(), "batches are answered in order");
+            let Some(mut first) = pending.pop_front() else {
+                debug_assert_eq!(answered, paths.len(), "a batch was lost");
+                return Ok(sum);
+            };
+            sum.add(first.answers(answered, rows)?);
+            answered += first.paths.len();
+        }
     }
 }
 
 impl Future for Pending<'_, '_, '_> {
-    type Output = lanefs::Result<(Vec<Resolution>, Report)>;
+    type Output = lanefs::Result<(Vec<Resolution>, BatchReport)>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();

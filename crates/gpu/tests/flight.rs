@@ -6,8 +6,8 @@ mod support;
 
 use crate::support::{WHO, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
-    Code, Column, Columns, InodeSize, LookupService, PathSet, Resolution, Resolutions, ResolveOptions,
-    ServiceOptions, Volume,
+    Code, Column, Columns, Engine, InodeSize, LookupService, PathSet, Resolution, Resolutions,
+    ResolveOptions, ServiceOptions, Volume,
 };
 use lanefs_gpu::{Auto, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;

@@ -12,8 +12,8 @@ use crate::threads::in_threads;
 use crate::values::{LANEFS, Values};
 use crate::workload::{Strings, Tree, shuffled};
 use crate::{Error, Result};
-use lanefs::{Columns, PathSet, ResolveOptions};
-use lanefs_gpu::{Mirrored, Report};
+use lanefs::{BatchReport, Columns, Engine, PathSet, ResolveOptions};
+use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ impl Asked<'_> {
     }
 
     /// Checks that the device itself found every path.
-    fn check(&self, report: &Report) -> Result<()> {
+    fn check(&self, report: &BatchReport) -> Result<()> {
         let expected = self.paths.len() as u64;
         let counts = [("lookups", report.found), ("lookups without the host", report.by_device)];
         match counts.into_iter().find(|(_, found)| *found != expected) {

@@ -65,7 +65,7 @@ impl Command for Dups {
         let selection = SelectionOptions { globs: self.glob.clone(), ..SelectionOptions::default() };
         let selection =
             Selection::new(&selection).map_err(|error| Failure::usage("--glob", &error.to_string(), ""))?;
-        let gpu = self.engine.open_for_one_pass()?;
+        let gpu = self.engine.open_device()?;
         let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection, self.expansion)?;
         let mut found = Vec::new();
         for file in files.by_ref() {

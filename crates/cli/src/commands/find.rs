@@ -10,7 +10,7 @@ use crate::engine::{self, EngineArgs};
 use crate::failure::{Failure, Outcome, check_interrupt};
 use crate::progress::Progress;
 use crate::walk::{self, Visit, Walk, WalkOptions};
-use crate::{bytes, console, exit, fuzzy_names, interrupt, json};
+use crate::{bytes, exit, fuzzy_names, interrupt, json};
 use bound::{Bound, times_after};
 use clap::Args;
 use condition::{Candidate, Condition, Pattern};
@@ -104,8 +104,8 @@ impl Command for Find {
         if let Some(query) = &self.fuzzy {
             return search.fuzzy(context, query);
         }
-        let gpu = self.engine.open_for_one_pass()?;
-        let mirrored = gpu.as_ref().map(|gpu| EngineArgs::mirror(gpu, context)).transpose()?;
+        let engines = self.engine.open(context, 1)?;
+        let mirrored = engines.chosen().map(|(_, mirrored)| mirrored);
         let here = [OsString::from(".")];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         for start in paths {
@@ -116,9 +116,7 @@ impl Command for Find {
             };
             context.go_on(outcome)?;
         }
-        if let Some(error) = mirrored.and_then(|mirrored| mirrored.failure()) {
-            console::say(&format!("{error}; the CPU engine continued"));
-        }
+        engine::report(engines.take_failure());
         search.delete(context)
     }
 }
@@ -184,7 +182,7 @@ impl Search<'_> {
     /// Prints the paths that match a query, the best first.
     fn fuzzy(&mut self, context: &mut Context<'_>, query: &str) -> Outcome {
         let query = fuzzy_names::parse(query)?;
-        let gpu = self.args.engine.open_for_one_pass()?;
+        let gpu = self.args.engine.open_device()?;
         let here = OsString::from(".");
         let paths = if self.args.paths.is_empty() { vec![&here] } else { self.args.paths.iter().collect() };
         let names = fuzzy_names::gather(context, &paths, true, self.args.maxdepth)?;

@@ -221,7 +221,7 @@ impl Command for Grep {
         let output = self.output(context, files.is_one_file());
         let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
         let query = self.query(patterns);
-        let gpu = self.engine.open_for_one_pass()?;
+        let gpu = self.engine.open_device()?;
         let device = gpu.as_ref().and_then(|gpu| device_search(gpu, &query));
         let mut search = Search::new(query, output, threads).map_err(|error| failure(&error))?;
         if let Some(device) = &device {

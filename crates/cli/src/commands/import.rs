@@ -2,7 +2,7 @@
 
 use crate::command::{Command, HostCommand};
 use crate::context::Context;
-use crate::engine::{EngineArgs, ImportEngine};
+use crate::engine::{EngineArgs, ImportEngines};
 use crate::failure::{Failure, Outcome};
 use crate::progress::TransferProgress;
 use crate::transfer::{self, Target, TransferArgs};
@@ -79,9 +79,8 @@ impl Command for Import {
     }
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let gpu = self.engine.open()?;
-        let maker = gpu.as_ref().map(|gpu| ImportEngine::new(&self.engine, gpu, context)).transpose()?;
-        self.execute_on(context, maker.as_ref().map(|maker| maker as &dyn Maker))
+        let maker = ImportEngines(self.engine.open(context, self.transfer.threads().unwrap_or(1))?);
+        self.execute_on(context, &maker)
     }
 
     fn on_host(&self) -> Option<&dyn HostCommand> {
@@ -96,7 +95,7 @@ impl HostCommand for Import {
             return Err(Failure::usage("--engine gpu", "the volume is mounted", advice));
         }
         let maker = RemoteMaker(context.volume);
-        self.execute_on(context, Some(&maker))
+        self.execute_on(context, &maker)
     }
 }
 
@@ -114,16 +113,12 @@ impl Maker for RemoteMaker<'_> {
 }
 
 impl Import {
-    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: Option<&dyn Maker>) -> Outcome {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: &dyn Maker) -> Outcome {
         let report = self.import(context, maker)?;
         self.transfer.report("imported", Target::Files, &report, context)
     }
 
-    fn import(
-        &self,
-        context: &Context<'_, impl FileSystem>,
-        maker: Option<&dyn Maker>,
-    ) -> Result<Report, Failure> {
+    fn import(&self, context: &Context<'_, impl FileSystem>, maker: &dyn Maker) -> Result<Report, Failure> {
         let volume = context.volume;
         let names = HostNames::of_caller();
         let options = ImportOptions {
@@ -131,7 +126,7 @@ impl Import {
             one_file_system: self.one_file_system,
             threads: self.transfer.threads(),
             skip: context.image.files(),
-            maker,
+            maker: Some(maker),
             names: Some(&names),
             ignore_damage: self.ignore_damage,
             ..ImportOptions::default()

@@ -6,13 +6,14 @@ mod totals;
 
 use crate::command::Command;
 use crate::context::{Context, OWNER};
-use crate::engine::{BatchResolver, EngineArgs};
+use crate::engine::EngineArgs;
 use crate::failure::{Failure, Outcome};
 use crate::input::Input;
 use crate::{bytes, console, exit, interrupt};
 use clap::Args;
 use format::LineFormat;
 use lanefs::{Code, ResolveOptions};
+use lanefs_gpu::Engines;
 use pipeline::{PathInput, Pipeline};
 use std::ffi::OsString;
 use std::io::{Cursor, ErrorKind, Read, Write};
@@ -97,11 +98,10 @@ impl Command for Lookup {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let start = Instant::now();
         let input = self.input_file()?;
-        let gpu = self.engine.open()?;
         let threads = self.threads();
-        let resolver = BatchResolver::new(&self.engine, gpu.as_ref(), context, threads)?;
+        let engines = self.engine.open(context, threads)?;
         let mut totals = LookupTotals::default();
-        let outcome = self.resolve_all(context, &resolver, threads, input, &mut totals);
+        let outcome = self.resolve_all(context, &engines, threads, input, &mut totals);
         if matches!(outcome, Err(Failure::BrokenPipe)) {
             return outcome;
         }
@@ -109,7 +109,7 @@ impl Command for Lookup {
         // Lines that were printed before a failure count too.
         context.raise_status(totals.status);
         if !self.quiet {
-            totals.print(&BatchResolver::name(gpu.as_ref()), start.elapsed());
+            totals.print(&engines.to_string(), start.elapsed());
         }
         outcome
     }
@@ -137,7 +137,7 @@ impl Lookup {
     fn resolve_all(
         &self,
         context: &mut Context<'_>,
-        resolver: &BatchResolver<'_, '_>,
+        engines: &Engines<'_>,
         threads: usize,
         input: Option<PathInput>,
         totals: &mut LookupTotals,
@@ -149,7 +149,7 @@ impl Lookup {
             caller: OWNER,
         };
         let format = LineFormat { stat: self.stat, json: self.json };
-        let pipeline = Pipeline { resolver, options, format, threads: resolver.threads(threads) };
+        let pipeline = Pipeline { engines, options, format, threads: engines.threads(threads) };
         if let Some(input) = input {
             pipeline.run(input, &mut context.out, totals)?;
         }

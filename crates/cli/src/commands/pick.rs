@@ -95,7 +95,7 @@ impl Pick {
         let here = OsString::from_vec(context.cwd.clone());
         let paths: Vec<&OsString> = self.paths.iter().chain(&self.within).collect();
         let paths = if paths.is_empty() { vec![&here] } else { paths };
-        let gpu = self.engine.open_for_one_pass()?;
+        let gpu = self.engine.open_device()?;
         let names = fuzzy_names::gather(context, &paths, false, None)?;
         let ranks = gpu.as_ref().and_then(|gpu| fuzzy_names::ranks(gpu, &names));
         let mut finder = fuzzy_names::finder(&names, ranks.as_ref());

@@ -1,11 +1,10 @@
-//! Engines: the arguments that choose one, batches of lookups, listings ahead of a walk, and imports.
+//! Engines: the arguments that choose them, listings ahead of a walk, and imports. What the choice means is
+//! decided in `lanefs_gpu::Engines`.
 
 mod args;
 mod import;
 mod prefetch;
-mod resolver;
 
 pub use args::{EngineArgs, gpu_failure, report};
-pub use import::ImportEngine;
+pub use import::ImportEngines;
 pub use prefetch::Prefetched;
-pub use resolver::BatchResolver;

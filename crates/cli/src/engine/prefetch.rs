@@ -1,7 +1,6 @@
 //! Listings by a device ahead of a walk, all directories of a level at once.
 
-use super::args::EngineArgs;
-use crate::console::say;
+use super::args::{EngineArgs, report};
 use crate::context::Context;
 use crate::failure::Failure;
 use lanefs::{Attr, DirEntry, Ino};
@@ -28,12 +27,10 @@ impl Prefetched {
         depth: Option<usize>,
         attributes: bool,
     ) -> Result<Self, Failure> {
-        let Some(gpu) = engine.open_for_one_pass()? else { return Ok(Prefetched::default()) };
-        let mirrored = EngineArgs::mirror(&gpu, context)?;
+        let engines = engine.open(context, 1)?;
+        let Some((_, mirrored)) = engines.chosen() else { return Ok(Prefetched::default()) };
         let (entries, _) = mirrored.list_below(tops, depth, attributes);
-        if let Some(error) = mirrored.failure() {
-            say(&format!("{error}; the CPU engine continues"));
-        }
+        report(engines.take_failure());
         let attrs = entries.values().flatten().filter_map(|one| one.attr.map(|attr| (one.entry.ino, attr)));
         Ok(Prefetched { attrs: attrs.collect(), entries })
     }

@@ -63,7 +63,7 @@ pub(super) struct LookupBatch<'s, 'p> {
 }
 
 /// The receiver of the answers, and the row of the block's first path.
-struct Sink<'r, R> {
+struct Sink<'r, R: ?Sized> {
     rows: &'r mut R,
     first: usize,
 }
@@ -123,7 +123,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         table: Option<TableView<'s>>,
         paths: Paths<'p>,
         first: usize,
-        rows: &mut impl Rows,
+        rows: &mut (impl Rows + ?Sized),
     ) {
         (self.paths, self.table) = (Some(paths), table);
         self.prefixes.0.clear();
@@ -206,7 +206,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// Keeps [`LANES`] lookups in flight until all are answered or left open. A failure is not examined here:
     /// the same path fails by itself, too, and gets its code there.
-    fn fly<R: Rows>(&mut self, core: &Core<'_>, waiting: Vec<Lane>, sink: &mut Sink<'_, R>) {
+    fn fly<R: Rows + ?Sized>(&mut self, core: &Core<'_>, waiting: Vec<Lane>, sink: &mut Sink<'_, R>) {
         let mut waiting = waiting.into_iter();
         let (mut lanes, mut now) = (Lanes::default(), Vec::with_capacity(LANES));
         loop {
@@ -253,7 +253,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// Continues with the inode of a directory: it leads to an entry, or to the index of a region.
     #[inline(always)]
-    fn search<R: Rows>(
+    fn search<R: Rows + ?Sized>(
         &mut self,
         core: &Core<'_>,
         mut lane: Lane,
@@ -295,7 +295,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 
     #[inline(always)]
-    fn look_in_bucket<R: Rows>(
+    fn look_in_bucket<R: Rows + ?Sized>(
         &mut self,
         core: &Core<'_>,
         lane: Lane,
@@ -323,7 +323,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 
     #[inline(always)]
-    fn compare<R: Rows>(
+    fn compare<R: Rows + ?Sized>(
         &mut self,
         core: &Core<'_>,
         lane: Lane,
@@ -344,7 +344,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// Searches the directory in the ordinary way, after the candidate was another name.
     #[cold]
-    fn slowly<R: Rows>(
+    fn slowly<R: Rows + ?Sized>(
         &mut self,
         core: &Core<'_>,
         lane: Lane,
@@ -361,7 +361,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// Continues with a component that was found.
     #[inline(always)]
-    fn enter<R: Rows>(
+    fn enter<R: Rows + ?Sized>(
         &mut self,
         core: &Core<'_>,
         lane: Lane,
@@ -401,7 +401,12 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// Answers with the attributes of the inode that was found.
     #[inline(always)]
-    fn finish<R: Rows>(&mut self, core: &Core<'_>, lane: Lane, sink: &mut Sink<'_, R>) -> Outcome<()> {
+    fn finish<R: Rows + ?Sized>(
+        &mut self,
+        core: &Core<'_>,
+        lane: Lane,
+        sink: &mut Sink<'_, R>,
+    ) -> Outcome<()> {
         let attr = Inode::load(core, lane.ino)?.attr()?;
         self.is_found[lane.path as usize] = Some(true);
         sink.rows.found(sink.first + lane.path as usize, Ino(lane.ino), lane.kind, Some(&attr));
@@ -409,7 +414,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 
     #[inline(always)]
-    fn missing<R: Rows>(&mut self, lane: &Lane, sink: &mut Sink<'_, R>) {
+    fn missing<R: Rows + ?Sized>(&mut self, lane: &Lane, sink: &mut Sink<'_, R>) {
         if lane.next + 1 == lane.end {
             self.fail(lane, Code::NotFound, sink);
         } else {
@@ -419,7 +424,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 
     #[inline(always)]
-    fn fail<R: Rows>(&mut self, lane: &Lane, code: Code, sink: &mut Sink<'_, R>) {
+    fn fail<R: Rows + ?Sized>(&mut self, lane: &Lane, code: Code, sink: &mut Sink<'_, R>) {
         self.is_found[lane.path as usize] = Some(false);
         sink.rows.failed(sink.first + lane.path as usize, code);
     }

@@ -89,7 +89,7 @@ impl Volume {
         &self,
         options: &ResolveOptions,
         paths: Paths<'_>,
-        rows: &mut impl Rows,
+        rows: &mut (impl Rows + ?Sized),
     ) -> Result<usize> {
         let root = self.root().0;
         let start = Start {
@@ -120,7 +120,7 @@ impl Volume {
         batch: &mut LookupBatch<'s, 'p>,
         block: Paths<'p>,
         first: usize,
-        rows: &mut impl Rows,
+        rows: &mut (impl Rows + ?Sized),
     ) -> Result<usize> {
         let state = &self.shared.state;
         let size = if Reader::reading(&state.store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
@@ -157,7 +157,7 @@ impl Volume {
         batch: &mut LookupBatch<'s, 'p>,
         paths: Paths<'p>,
         first: usize,
-        rows: &mut impl Rows,
+        rows: &mut (impl Rows + ?Sized),
     ) -> bool {
         let state = &self.shared.state;
         let table = state.directories.begin();
@@ -179,7 +179,13 @@ impl Volume {
     }
 
     /// Resolves one path; misses are fetched. Returns the number of inodes found.
-    fn one(&self, start: &Start<'_>, path: &[u8], row: usize, rows: &mut impl Rows) -> Result<usize> {
+    fn one(
+        &self,
+        start: &Start<'_>,
+        path: &[u8],
+        row: usize,
+        rows: &mut (impl Rows + ?Sized),
+    ) -> Result<usize> {
         let attributes = !rows.wants().attributes().is_empty();
         let found = self.view(|core| {
             let (ino, kind) = resolve::resolve(core, start, path)?;

@@ -7,7 +7,7 @@
 //! they say.
 //!
 //! ```text
-//!  tasks    lookup(path) ─► open batch ── full, or old enough ──► a server: engine.answer ─► answers
+//!  tasks    lookup(path) ─► open batch ── full, or old enough ──► a server: an engine ───────► answers
 //!             ▲                                                                                 │
 //!             └───────────────────────────── wake ──────────────────────────────────────────────┘
 //! ```
@@ -29,10 +29,10 @@ pub use running::RunningService;
 
 use crate::as_path::AsPath;
 use crate::columns::Resolutions;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::path_set::{PathSet, Paths};
 use crate::types::{Resolution, ResolveOptions};
-use crate::volume::Volume;
 use answers::Answers;
 use lanefs_format::Code;
 use lanefs_sync::{Condvar, Mutex, is_past, is_planted};
@@ -40,28 +40,6 @@ use planted::PlantedBug;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// An engine that resolves batches: a [`Volume`], or a GPU beside it.
-pub trait LookupEngine {
-    /// Resolves paths and writes as many answers.
-    ///
-    /// # Errors
-    /// An error of the volume, which may be that of one path. The service asks for each path of a batch that
-    /// failed, except after [`Error::Io`], which it gives to all of them.
-    fn answer(&self, options: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>)
-    -> Result<()>;
-}
-
-impl LookupEngine for Volume {
-    fn answer(
-        &self,
-        options: &ResolveOptions,
-        paths: Paths<'_>,
-        answers: &mut Resolutions<'_>,
-    ) -> Result<()> {
-        self.resolve_rows(options, paths, answers).map(drop)
-    }
-}
 
 /// How a [`LookupService`] forms batches, and how their paths are resolved.
 #[derive(Clone, Debug)]
@@ -154,7 +132,7 @@ impl LookupService {
     }
 
     /// Answers lookups by an engine until the service is closed and all of them have their answers.
-    pub fn serve(&self, engine: &(impl LookupEngine + ?Sized)) {
+    pub fn serve(&self, engine: &(impl Engine + ?Sized)) {
         self.state.lock().servers += 1;
         let _serving = Serving(self);
         let mut answers = Vec::new();
@@ -172,7 +150,7 @@ impl LookupService {
     /// Answers a batch that failed path by path: one path may be to blame. An error of the device or the
     /// network is that of all paths that have no answer yet. Each of them would meet it again, one after the
     /// other, and only when the device has tried as long as it does.
-    fn answer_singly(&self, engine: &(impl LookupEngine + ?Sized), batch: &Batch, error: Error) {
+    fn answer_singly(&self, engine: &(impl Engine + ?Sized), batch: &Batch, error: Error) {
         let mut failure = Some(error).filter(is_of_all_paths);
         batch.answers.finish(batch.paths.view().iter().map(|path| {
             if let Some(error) = &failure {
@@ -188,7 +166,7 @@ impl LookupService {
 
     fn ask(
         &self,
-        engine: &(impl LookupEngine + ?Sized),
+        engine: &(impl Engine + ?Sized),
         paths: Paths<'_>,
         answers: &mut Vec<Resolution>,
     ) -> Result<()> {
@@ -196,7 +174,7 @@ impl LookupService {
         answers.resize(paths.len(), Resolution::failed(Code::NotResident));
         let options = &self.options.resolve;
         let mut rows = Resolutions { list: answers, attributes: options.attributes };
-        engine.answer(options, paths, &mut rows)
+        engine.resolve_rows(options, paths, &mut rows).map(drop)
     }
 
     /// Ends the service: lookups from now on fail, and those before are answered if a thread serves.

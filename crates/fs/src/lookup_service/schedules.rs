@@ -1,12 +1,13 @@
 //! The service under many schedules: every lookup gets the answer to its own path.
 
 use super::planted::PlantedBug;
-use super::{LookupEngine, LookupService, ServiceOptions};
-use crate::columns::Resolutions;
+use super::{LookupService, ServiceOptions};
+use crate::columns::Rows;
+use crate::engine::{BatchReport, Engine};
 use crate::error::Result;
 use crate::path_set::Paths;
-use crate::types::{Ino, Resolution, ResolveOptions};
-use lanefs_format::Code;
+use crate::types::{Ino, ResolveOptions};
+use lanefs_format::FileKind;
 use lanefs_sync::Explorer;
 use shuttle::{future, thread};
 use std::sync::Arc;
@@ -18,13 +19,12 @@ const LOOKUPS: u8 = 3;
 /// The inode of a path is its first byte.
 struct FirstByte;
 
-impl LookupEngine for FirstByte {
-    fn answer(&self, _: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>) -> Result<()> {
-        assert_eq!(paths.len(), answers.list.len());
-        for (path, answer) in paths.iter().zip(answers.list.iter_mut()) {
-            *answer = Resolution { ino: Some(Ino(path[0].into())), ..Resolution::failed(Code::Success) };
+impl Engine for FirstByte {
+    fn resolve_rows(&self, _: &ResolveOptions, paths: Paths<'_>, rows: &mut dyn Rows) -> Result<BatchReport> {
+        for (row, path) in paths.iter().enumerate() {
+            rows.found(row, Ino(path[0].into()), FileKind::File, None);
         }
-        Ok(())
+        Ok(BatchReport::default())
     }
 }
 

@@ -1,11 +1,12 @@
 //! The service on a volume, and with engines that fail.
 
-use super::{LookupEngine, LookupService, ServiceOptions};
-use crate::columns::Resolutions;
+use super::{LookupService, ServiceOptions};
+use crate::columns::Rows;
+use crate::engine::{BatchReport, Engine};
 use crate::error::{Error, Result};
 use crate::options::CreateOptions;
 use crate::path_set::Paths;
-use crate::types::{Caller, Resolution, ResolveOptions};
+use crate::types::{Caller, ResolveOptions};
 use crate::volume::Volume;
 use lanefs_format::Code;
 use lanefs_sync::lock::Mutex;
@@ -36,15 +37,15 @@ fn path(number: usize) -> String {
 /// Sizes of the batches that came.
 struct Recorder<'v>(&'v Volume, Mutex<Vec<usize>>);
 
-impl LookupEngine for Recorder<'_> {
-    fn answer(
+impl Engine for Recorder<'_> {
+    fn resolve_rows(
         &self,
         options: &ResolveOptions,
         paths: Paths<'_>,
-        answers: &mut Resolutions<'_>,
-    ) -> Result<()> {
+        rows: &mut dyn Rows,
+    ) -> Result<BatchReport> {
         self.1.lock().push(paths.len());
-        self.0.answer(options, paths, answers)
+        Engine::resolve_rows(self.0, options, paths, rows)
     }
 }
 
@@ -113,16 +114,16 @@ fn a_batch_goes_when_its_first_path_has_waited_long_enough() {
 /// Fails for batches, and for one path.
 struct Failing;
 
-impl LookupEngine for Failing {
-    fn answer(&self, _: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>) -> Result<()> {
+impl Engine for Failing {
+    fn resolve_rows(&self, _: &ResolveOptions, paths: Paths<'_>, rows: &mut dyn Rows) -> Result<BatchReport> {
         if paths.iter().any(|path| path == b"/panic") {
             panic!("planted");
         }
         if paths.iter().any(|path| path == b"/bad") {
             return Err(Error::Damaged { at: 7, why: "planted".into() });
         }
-        answers.list.fill(Resolution::failed(Code::NotFound));
-        Ok(())
+        (0..paths.len()).for_each(|row| rows.failed(row, Code::NotFound));
+        Ok(BatchReport::default())
     }
 }
 
@@ -145,13 +146,13 @@ struct DeadDevice {
     calls: AtomicUsize,
 }
 
-impl LookupEngine for DeadDevice {
-    fn answer(&self, _: &ResolveOptions, paths: Paths<'_>, answers: &mut Resolutions<'_>) -> Result<()> {
+impl Engine for DeadDevice {
+    fn resolve_rows(&self, _: &ResolveOptions, paths: Paths<'_>, rows: &mut dyn Rows) -> Result<BatchReport> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if paths.iter().any(|path| path == self.first) && paths.len() == 1 || self.first.is_empty() {
             return Err(Error::Io { what: "reading".into(), source: io::Error::from_raw_os_error(110) });
         }
-        Failing.answer(&ResolveOptions::default(), paths, answers)
+        Failing.resolve_rows(&ResolveOptions::default(), paths, rows)
     }
 }
 

@@ -2,7 +2,9 @@
 //! writers and each other.
 
 use crate::support::{WHO, gpu, options, uncached};
-use lanefs::{ByteRange, Code, FileContents, InodeSize, PathSet, ReadFiles, ResolveOptions, SetAttr, Volume};
+use lanefs::{
+    ByteRange, Code, Engine, FileContents, InodeSize, PathSet, ReadFiles, ResolveOptions, SetAttr, Volume,
+};
 use lanefs_gpu::{DeviceFiles, DeviceFilesOptions, Error, Gpu, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,8 @@
 use super::expectation::{expected_links, paths_to_resolve};
 use super::report::{DemoReport, StepRow};
 use crate::failure::{Failure, Outcome, check_interrupt};
-use lanefs::{FileKind, Resolution, ResolveOptions, Volume};
-use lanefs_gpu::{Choice, DeviceKind, Gpu, MirrorOptions};
+use lanefs::{Engine, FileKind, Resolution, ResolveOptions, Volume};
+use lanefs_gpu::{DeviceKind, EngineChoice, EngineOptions, Engines};
 use lanefs_transfer::{Item, shown};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
@@ -90,23 +90,20 @@ fn resolve_on_device(
     paths: &[Vec<u8>],
     expected: &[Resolution],
 ) -> Outcome {
-    let gpu = match Gpu::open(&Choice::Best) {
-        Ok(gpu) => gpu,
+    let engines =
+        Engines::open(volume, EngineOptions { engine: EngineChoice::Gpu, ..EngineOptions::default() });
+    let engines = match engines {
+        Ok(engines) => engines,
         Err(error) => {
             report.notes.push(format!("without the GPU engine: {error}"));
             return Ok(());
         }
     };
-    let mirrored = gpu.mirror(volume, &MirrorOptions::default());
-    let mirrored = match mirrored.and_then(|mirrored| mirrored.warm().map(|()| mirrored)) {
-        Ok(mirrored) => mirrored,
-        Err(error) => {
-            report.notes.push(format!("without the GPU engine: {error}"));
-            return Ok(());
-        }
-    };
+    let Some((gpu, mirrored)) = engines.chosen() else { return Ok(()) };
+    // The batch below meets the failure of a device again.
+    let _ = mirrored.warm();
     let (answers, time) = median_of_repetitions(|| {
-        let resolved = mirrored.resolve_batch(options, paths);
+        let resolved = engines.resolve_batch(options, paths);
         let (answers, _) = resolved.map_err(|error| Failure::volume("/demo", &error))?;
         Ok(answers)
     })?;
@@ -114,7 +111,7 @@ fn resolve_on_device(
     report.differences.extend(others.map(|((gpu, cpu), path)| {
         format!("{}: {} / {} by the CPU engine", shown(path), gpu.code.text(), cpu.code.text())
     }));
-    if let Some(error) = mirrored.failure() {
+    if let Some(error) = engines.take_failure() {
         report.notes.push(format!("the GPU engine failed, and the CPU engine answered: {error}"));
         return Ok(());
     }

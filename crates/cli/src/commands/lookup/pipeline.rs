@@ -4,10 +4,11 @@
 
 use super::format::LineFormat;
 use super::totals::LookupTotals;
-use crate::engine::BatchResolver;
+use crate::engine::report;
 use crate::failure::{Failure, Outcome, check_interrupt, host_text};
 use crate::{console, exit, interrupt};
-use lanefs::{Columns, PathSet, Paths, ResolveOptions};
+use lanefs::{Columns, Engine, PathSet, Paths, ResolveOptions};
+use lanefs_gpu::Engines;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -22,9 +23,9 @@ const PATH_BYTES: usize = 64;
 const PIECES_PER_THREAD: usize = 2;
 
 /// Settings of a lookup.
-pub(super) struct Pipeline<'e, 'g, 'v> {
-    /// Engine that resolves batches.
-    pub(super) resolver: &'e BatchResolver<'g, 'v>,
+pub(super) struct Pipeline<'e, 'v> {
+    /// Engines that resolve batches.
+    pub(super) engines: &'e Engines<'v>,
     /// Options of the resolution.
     pub(super) options: ResolveOptions,
     /// Form of the lines.
@@ -65,7 +66,7 @@ struct ResolvedPiece {
     lines: Result<(PieceMemory, LookupTotals), Failure>,
 }
 
-impl Pipeline<'_, '_, '_> {
+impl Pipeline<'_, '_> {
     /// Resolves every path of `input` and prints its line. Adds to `totals` the printed lines.
     ///
     /// # Errors
@@ -83,7 +84,7 @@ impl Pipeline<'_, '_, '_> {
         let pieces = Mutex::new(pieces);
         std::thread::scope(|scope| {
             let failures = resolved_in.clone();
-            let cutter = Cutter { reader, delimiter, piece: self.resolver.batch() * PATH_BYTES };
+            let cutter = Cutter { reader, delimiter, engines: self.engines };
             scope.spawn(console::carried(move || cutter.cut(&name, &free, &pieces_in, &failures)));
             let pieces = &pieces;
             for _ in 0..self.threads {
@@ -127,14 +128,16 @@ impl Pipeline<'_, '_, '_> {
     ) -> Result<LookupTotals, Failure> {
         let mut totals = LookupTotals::default();
         lines.clear();
-        let batch = self.resolver.batch();
-        for first in (0..paths.len()).step_by(batch) {
+        let mut first = 0;
+        while first < paths.len() {
             check_interrupt()?;
-            let part = paths.slice(first..paths.len().min(first + batch));
+            let part = paths.slice(first..paths.len().min(first + self.engines.batch()));
+            first += part.len();
             let start = Instant::now();
-            let resolved = self.resolver.resolve(&self.options, part, answers);
+            let resolved = self.engines.resolve_into(&self.options, part, &mut answers.rows(part.len()));
             totals.resolving += start.elapsed();
             resolved.map_err(|error| Failure::volume("lookup", &error))?;
+            report(self.engines.take_failure());
             totals.add_all(answers.code().unwrap_or_default());
             self.format.push_all(lines, part, delimiter, answers);
         }
@@ -143,14 +146,14 @@ impl Pipeline<'_, '_, '_> {
 }
 
 /// Cuts the input into pieces.
-struct Cutter {
+struct Cutter<'e, 'v> {
     reader: Box<dyn Read + Send>,
     delimiter: u8,
-    /// Bytes of a piece.
-    piece: usize,
+    /// Engines that resolve the pieces: one piece is enough for a batch.
+    engines: &'e Engines<'v>,
 }
 
-impl Cutter {
+impl Cutter<'_, '_> {
     /// Cuts the input at delimiters and sends the pieces on as memory becomes free.
     fn cut(
         mut self,
@@ -159,7 +162,7 @@ impl Cutter {
         pieces: &SyncSender<InputPiece>,
         failures: &Sender<ResolvedPiece>,
     ) {
-        // The begin of a path that goes on in the next piece.
+        // The start of a path that continues in the next piece.
         let mut rest = Vec::new();
         for number in 0.. {
             let Ok(mut memory) = free.recv() else { return };
@@ -202,9 +205,10 @@ impl Cutter {
     /// Reads up to a piece more. Returns false at the end of the input with nothing read.
     fn read_more(&mut self, text: &mut Vec<u8>) -> std::io::Result<bool> {
         // The piece itself and the room for the end of its last path are allocated at once.
-        text.reserve(self.piece);
+        let piece = self.engines.batch() * PATH_BYTES;
+        text.reserve(piece);
         let old_len = text.len();
-        let mut part = (&mut self.reader).take(self.piece as u64);
+        let mut part = (&mut self.reader).take(piece as u64);
         part.read_to_end(text)?;
         Ok(text.len() > old_len)
     }

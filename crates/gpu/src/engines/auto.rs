@@ -1,11 +1,9 @@
-//! The choice of an engine for each batch, by the measured costs of both.
+//! Both engines side by side: each batch goes to one of them, by the measured costs of both.
 
-use crate::mirrored::{Mirrored, Report};
-use lanefs::format::Code;
-use lanefs::{
-    Caller, ColumnsMut, LookupEngine, PathSet, Paths, Resolution, Resolutions, ResolveOptions, Rows, Volume,
-};
+use crate::mirrored::Mirrored;
+use lanefs::{BatchReport, Caller, Engine, Paths, ResolveOptions, Rows, Volume};
 use lanefs_sync::lock::{Mutex, MutexGuard};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Paths of the batch for the first measurement, and attempts, of which the fastest counts.
@@ -23,12 +21,10 @@ const DEAR: f64 = 4.0;
 /// Weight of a new measurement.
 const NEW: f64 = 0.25;
 
-/// An engine.
+/// One of the two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// The CPU engine.
+enum Side {
     Cpu,
-    /// A device.
     Gpu,
 }
 
@@ -39,6 +35,14 @@ pub struct Cost {
     pub call: f64,
     /// Cost of each path in it.
     pub path: f64,
+}
+
+/// In words, for people: `a call 1.2 µs and a path 310 ns`.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [call, path] = [self.call, self.path].map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
+        write!(f, "a call {call:.1?} and a path {path:.1?}")
+    }
 }
 
 impl Cost {
@@ -104,59 +108,6 @@ impl<'v> Auto<'v> {
         Ok(Auto { mirrored, threads: threads.max(1), costs })
     }
 
-    /// Resolves paths by the engine that is likely to be the faster one. The paths are copied into a
-    /// [`PathSet`] first.
-    ///
-    /// # Errors
-    /// An error of the volume.
-    pub fn resolve_batch<P: lanefs::AsPath>(
-        &self,
-        options: &ResolveOptions,
-        paths: &[P],
-    ) -> lanefs::Result<(Vec<Resolution>, Report)> {
-        let paths: PathSet = paths.iter().collect();
-        let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
-        let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
-        let report = self.resolve_rows(options, paths.view(), &mut rows)?;
-        Ok((list, report))
-    }
-
-    /// As [`Mirrored::resolve_into`], by the engine that is likely to be the faster one.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resolve_into<'p>(
-        &self,
-        options: &ResolveOptions,
-        paths: impl Into<Paths<'p>>,
-        columns: &mut ColumnsMut<'_>,
-    ) -> lanefs::Result<Report> {
-        let paths = paths.into();
-        columns.check(paths.len())?;
-        self.resolve_rows(options, paths, columns)
-    }
-
-    fn resolve_rows(
-        &self,
-        options: &ResolveOptions,
-        paths: Paths<'_>,
-        rows: &mut impl Rows,
-    ) -> lanefs::Result<Report> {
-        let engine = self.choose(paths.len());
-        let begin = Instant::now();
-        let report = match engine {
-            Engine::Gpu => self.mirrored.resolve_rows(options, paths, rows)?,
-            Engine::Cpu => {
-                let found = self.mirrored.volume().resolve_rows(options, paths, rows)? as u64;
-                Report { by_host: paths.len() as u64, found, ..Report::default() }
-            }
-        };
-        let mut costs = self.costs();
-        let cost = if engine == Engine::Gpu { &mut costs.gpu } else { &mut costs.cpu };
-        cost.learn(paths.len(), begin.elapsed());
-        Ok(report)
-    }
-
     /// Returns the measured costs: of the CPU engine on one thread, and of the device.
     pub fn measured(&self) -> (Cost, Cost) {
         let costs = self.costs();
@@ -169,11 +120,11 @@ impl<'v> Auto<'v> {
     }
 
     /// Chooses the engine for the next batch.
-    fn choose(&self, paths: usize) -> Engine {
+    fn choose(&self, paths: usize) -> Side {
         let is_lost = self.mirrored.failure().is_some();
         let mut costs = self.costs();
         costs.batches += 1;
-        if is_lost { Engine::Cpu } else { costs.choose(paths, self.threads) }
+        if is_lost { Side::Cpu } else { costs.choose(paths, self.threads) }
     }
 
     fn costs(&self) -> MutexGuard<'_, Costs> {
@@ -181,21 +132,30 @@ impl<'v> Auto<'v> {
     }
 }
 
-impl LookupEngine for Auto<'_> {
-    fn answer(
+impl Engine for Auto<'_> {
+    fn resolve_rows(
         &self,
         options: &ResolveOptions,
         paths: Paths<'_>,
-        answers: &mut Resolutions<'_>,
-    ) -> lanefs::Result<()> {
-        self.resolve_rows(options, paths, answers).map(drop)
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        let side = self.choose(paths.len());
+        let begin = Instant::now();
+        let report = match side {
+            Side::Gpu => self.mirrored.resolve_rows(options, paths, rows)?,
+            Side::Cpu => Engine::resolve_rows(self.mirrored.volume(), options, paths, rows)?,
+        };
+        let mut costs = self.costs();
+        let cost = if side == Side::Gpu { &mut costs.gpu } else { &mut costs.cpu };
+        cost.learn(paths.len(), begin.elapsed());
+        Ok(report)
     }
 }
 
 impl Costs {
-    fn choose(&self, paths: usize, threads: usize) -> Engine {
+    fn choose(&self, paths: usize, threads: usize) -> Side {
         let (cpu, gpu) = (self.cpu.of(paths) / threads as f64, self.gpu.of(paths));
-        let (better, other) = if gpu < cpu { (Engine::Gpu, Engine::Cpu) } else { (Engine::Cpu, Engine::Gpu) };
+        let (better, other) = if gpu < cpu { (Side::Gpu, Side::Cpu) } else { (Side::Cpu, Side::Gpu) };
         let is_near = cpu.max(gpu) < DEAR * cpu.min(gpu);
         if is_near && self.batches.is_multiple_of(TRIED) { other } else { better }
     }
@@ -227,13 +187,13 @@ mod tests {
         let cpu = Cost { call: 1e-6, path: 500e-9 };
         let gpu = Cost { call: 50e-6, path: 10e-9 };
         let costs = Costs { cpu, gpu, batches: 1 };
-        assert_eq!(costs.choose(1, 1), Engine::Cpu);
-        assert_eq!(costs.choose(1000, 1), Engine::Gpu);
+        assert_eq!(costs.choose(1, 1), Side::Cpu);
+        assert_eq!(costs.choose(1000, 1), Side::Gpu);
         // Sixteen threads on the processor are as fast as sixteen batches at a time.
-        assert_eq!(costs.choose(1000, 16), Engine::Cpu);
+        assert_eq!(costs.choose(1000, 16), Side::Cpu);
         // The other one is tried now and then where the costs are close.
-        assert_eq!(Costs { batches: TRIED, ..costs }.choose(110, 1), Engine::Cpu);
-        assert_eq!(Costs { batches: TRIED, ..costs }.choose(100_000, 1), Engine::Gpu);
+        assert_eq!(Costs { batches: TRIED, ..costs }.choose(110, 1), Side::Cpu);
+        assert_eq!(Costs { batches: TRIED, ..costs }.choose(100_000, 1), Side::Gpu);
     }
 
     #[test]

@@ -1,0 +1,295 @@
+//! The engine room: which engine answers for a volume, from when on, in which pieces, and what is said when a
+//! device fails. Programs, the Python package and benches choose here and nowhere else.
+//!
+//! | module | |
+//! |---|---|
+//! | `options` | what a user chooses |
+//! | `auto` | both engines side by side, each batch on the cheaper one |
+//!
+//! It knows devices and volumes by their public calls; it must never know kernels, batches' buffers, or how a
+//! program shows what it learns here.
+
+mod auto;
+mod options;
+#[cfg(test)]
+mod tests;
+
+pub use auto::{Auto, Cost};
+pub use options::{EngineChoice, EngineOptions};
+
+use crate::error::{Error, Result};
+use crate::gpu::Gpu;
+use crate::mirrored::Mirrored;
+use lanefs::bulk::{Applied, Change};
+use lanefs::{BatchReport, Engine, Ino, Paths, ResolveOptions, Rows, Volume};
+use lanefs_sync::lock::Mutex;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most paths in one call of the CPU engine: paths, answers and what a caller makes of them stay in a
+/// processor's cache.
+const CPU_BATCH: usize = 4096;
+/// Most paths in one call where each may go to either engine.
+const AUTO_BATCH: usize = 65_536;
+/// Most paths in one call of the GPU engine.
+const GPU_BATCH: usize = 1 << 20;
+/// Threads that keep a device busy: one is in the call, one prepares the next batch.
+const GPU_THREADS: usize = 2;
+/// Changes in a batch from which on a device that is there makes them.
+const WORTHWHILE_CHANGES: usize = 8192;
+
+/// The engines of a volume. Any number of threads may use it.
+///
+/// ```
+/// use lanefs::{CreateOptions, Engine, ResolveOptions, Volume};
+/// use lanefs_gpu::{EngineOptions, Engines};
+///
+/// # fn main() -> lanefs_gpu::Result<()> {
+/// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
+/// volume.write_file("/a", b"")?;
+/// let engines = Engines::open(&volume, EngineOptions::default())?;
+/// let (answers, _) = engines.resolve_batch(&ResolveOptions::default(), &["/a", "/b"])?;
+/// assert!(answers[0].ino.is_some() && answers[1].ino.is_none());
+/// if let Some(failure) = engines.take_failure() {
+///     eprintln!("{failure}; the CPU engine continues");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Engines<'v> {
+    volume: &'v Volume,
+    options: EngineOptions,
+    /// A device that the caller has opened.
+    given: Option<Gpu>,
+    /// Set when a device has been opened, or was found not to pay.
+    device: OnceLock<DeviceSide<'v>>,
+    /// Held while a device is opened, so that one thread does it and the others go on.
+    opening: Mutex<()>,
+    /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there.
+    worked: AtomicU64,
+    has_resolved: AtomicBool,
+    has_told_failure: AtomicBool,
+}
+
+/// What there is beside the CPU engine.
+enum DeviceSide<'v> {
+    /// No device that pays, and why.
+    None(String),
+    /// The device answers all.
+    Gpu(Gpu, Box<Mirrored<'v>>),
+    /// Each batch goes to one of both.
+    Auto(Gpu, Box<Auto<'v>>),
+}
+
+impl<'v> Engines<'v> {
+    /// Prepares the engines of a volume. If the user chose the GPU engine, this opens the device, reads all
+    /// metadata and copies them; otherwise it costs nothing.
+    ///
+    /// # Errors
+    /// The user chose the GPU engine, and there is no device, it answers wrongly, or reading fails or is
+    /// stopped.
+    pub fn open(volume: &'v Volume, options: EngineOptions) -> Result<Self> {
+        Self::start(Self::prepare(volume, options, None))
+    }
+
+    /// As [`open`](Self::open), on a device that is open already and that other volumes may use as well. With
+    /// [`EngineChoice::Auto`] it may be a software device.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(gpu: &Gpu, volume: &'v Volume, options: EngineOptions) -> Result<Self> {
+        Self::start(Self::prepare(volume, options, Some(gpu.clone())))
+    }
+
+    /// The CPU engine of a volume, and nothing beside it.
+    pub fn cpu(volume: &'v Volume) -> Self {
+        let options = EngineOptions { engine: EngineChoice::Cpu, ..EngineOptions::default() };
+        Self::prepare(volume, options, None)
+    }
+
+    fn prepare(volume: &'v Volume, options: EngineOptions, given: Option<Gpu>) -> Self {
+        Engines {
+            volume,
+            options,
+            given,
+            device: OnceLock::new(),
+            opening: Mutex::new(()),
+            worked: AtomicU64::new(0),
+            has_resolved: AtomicBool::new(false),
+            has_told_failure: AtomicBool::new(false),
+        }
+    }
+
+    fn start(self) -> Result<Self> {
+        if self.options.engine == EngineChoice::Gpu {
+            let opened = self.open_chosen()?;
+            let _ = self.device.set(opened);
+        }
+        Ok(self)
+    }
+
+    /// Returns the volume.
+    pub fn volume(&self) -> &'v Volume {
+        self.volume
+    }
+
+    /// Returns the device and its copy of the metadata, if the user chose the GPU engine.
+    pub fn chosen(&self) -> Option<(&Gpu, &Mirrored<'v>)> {
+        match self.device.get() {
+            Some(DeviceSide::Gpu(gpu, mirrored)) => Some((gpu, mirrored)),
+            _ => None,
+        }
+    }
+
+    /// Returns the most paths that one call should have. The number rises when a device is opened.
+    pub fn batch(&self) -> usize {
+        match self.device.get() {
+            None | Some(DeviceSide::None(_)) => CPU_BATCH,
+            Some(DeviceSide::Gpu(..)) => GPU_BATCH,
+            Some(DeviceSide::Auto(..)) => AUTO_BATCH,
+        }
+    }
+
+    /// Returns the number of threads, at most `wanted`, from which calls pay.
+    pub fn threads(&self, wanted: usize) -> usize {
+        if self.chosen().is_some() { wanted.min(GPU_THREADS) } else { wanted }
+    }
+
+    /// Returns why the engine is the one that [`Display`](fmt::Display) names, for people.
+    pub fn reason(&self) -> String {
+        match self.device.get() {
+            Some(DeviceSide::None(why)) => why.clone(),
+            Some(DeviceSide::Auto(_, auto)) => {
+                let (cpu, gpu) = auto.measured();
+                format!("measured: {cpu} on the CPU engine, {gpu} on the device")
+            }
+            None if self.options.engine == EngineChoice::Auto => {
+                "the work so far would not pay for opening a device".into()
+            }
+            None | Some(DeviceSide::Gpu(..)) => "it was chosen".into(),
+        }
+    }
+
+    /// Returns in words that the device has failed, once. The CPU engine has continued.
+    pub fn take_failure(&self) -> Option<String> {
+        let failure = self.mirrored()?.failure()?;
+        (!self.has_told_failure.swap(true, Ordering::Relaxed)).then_some(failure)
+    }
+
+    /// Makes a batch of changes as [`Volume::apply`] does and with the same answers. A device that is there
+    /// makes those of a large batch.
+    ///
+    /// # Errors
+    /// As [`Volume::apply`].
+    pub fn apply(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>> {
+        self.open_if_it_pays();
+        match self.mirrored() {
+            Some(mirrored) if self.chosen().is_some() || changes.len() >= WORTHWHILE_CHANGES => {
+                Ok(mirrored.apply(base, changes)?.0)
+            }
+            _ => self.by_cpu(|| self.volume.apply(base, changes)),
+        }
+    }
+
+    /// Returns the device's copy of the metadata, if there is one.
+    fn mirrored(&self) -> Option<&Mirrored<'v>> {
+        match self.device.get()? {
+            DeviceSide::None(_) => None,
+            DeviceSide::Gpu(_, mirrored) => Some(mirrored),
+            DeviceSide::Auto(_, auto) => Some(auto.mirrored()),
+        }
+    }
+
+    /// Works on the CPU engine, and adds up the time.
+    fn by_cpu<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let done = work();
+        self.worked.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        done
+    }
+
+    /// With [`EngineChoice::Auto`] opens a device when the CPU engine has worked long enough, on the thread
+    /// that comes first. The others go on.
+    fn open_if_it_pays(&self) {
+        let of_each = self.worked.load(Ordering::Relaxed) / self.options.threads.max(1) as u64;
+        let worked = Duration::from_nanos(of_each);
+        if self.options.engine != EngineChoice::Auto
+            || worked < self.options.patience
+            || self.device.get().is_some()
+        {
+            return;
+        }
+        let Some(_opening) = self.opening.try_lock() else { return };
+        if self.device.get().is_none() {
+            let opened = self.open_beside().unwrap_or_else(|error| DeviceSide::None(error.to_string()));
+            // `opening` is locked, so no other thread has set it.
+            let _ = self.device.set(opened);
+        }
+    }
+
+    fn open_chosen(&self) -> Result<DeviceSide<'v>> {
+        let gpu = self.given.clone().map_or_else(|| Gpu::open(&self.options.device), Ok)?;
+        let mirrored = self.mirror(&gpu)?;
+        Ok(DeviceSide::Gpu(gpu, Box::new(mirrored)))
+    }
+
+    fn open_beside(&self) -> Result<DeviceSide<'v>> {
+        let Some(gpu) = self.given.clone().or_else(|| Gpu::open_hardware(&self.options.device)) else {
+            return Ok(DeviceSide::None("this machine has no device that could be faster".into()));
+        };
+        let auto = Auto::new(self.mirror(&gpu)?, self.options.threads)?;
+        Ok(DeviceSide::Auto(gpu, Box::new(auto)))
+    }
+
+    /// Reads all metadata of the volume and copies them to the device.
+    fn mirror(&self, gpu: &Gpu) -> Result<Mirrored<'v>> {
+        self.volume.load_metadata(&|_, _| !(self.options.is_stopped)())?;
+        if (self.options.is_stopped)() {
+            return Err(Error::Stopped);
+        }
+        gpu.mirror(self.volume, &self.options.mirror)
+    }
+
+    /// Fills the cache of a device before its first batch, if the batch is large enough to gain by it.
+    fn warm(&self, mirrored: &Mirrored<'_>, paths: usize) {
+        if !self.has_resolved.swap(true, Ordering::Relaxed) && mirrored.is_worth_warming(paths) {
+            // The batch meets the failure of a device again, and reports it.
+            let _ = mirrored.warm();
+        }
+    }
+}
+
+/// Where a device fails, the CPU engine answers.
+impl Engine for Engines<'_> {
+    fn resolve_rows(
+        &self,
+        options: &ResolveOptions,
+        paths: Paths<'_>,
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        self.open_if_it_pays();
+        match self.device.get() {
+            None | Some(DeviceSide::None(_)) => {
+                self.by_cpu(|| Engine::resolve_rows(self.volume, options, paths, rows))
+            }
+            Some(DeviceSide::Gpu(_, mirrored)) => {
+                self.warm(mirrored, paths.len());
+                mirrored.resolve_rows(options, paths, rows)
+            }
+            Some(DeviceSide::Auto(_, auto)) => auto.resolve_rows(options, paths, rows),
+        }
+    }
+}
+
+/// Names the engine, with the device where it has one: `cpu`, `gpu: NAME`, `auto: cpu and NAME`.
+impl fmt::Display for Engines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.device.get() {
+            None | Some(DeviceSide::None(_)) => f.write_str("cpu"),
+            Some(DeviceSide::Gpu(gpu, _)) => write!(f, "gpu: {}", gpu.info().name),
+            Some(DeviceSide::Auto(gpu, _)) => write!(f, "auto: cpu and {}", gpu.info().name),
+        }
+    }
+}

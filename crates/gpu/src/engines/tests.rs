@@ -1,0 +1,143 @@
+//! Which engine answers when, and that all give the volume's answers.
+
+use super::{AUTO_BATCH, CPU_BATCH, EngineChoice, EngineOptions, Engines, GPU_BATCH};
+use crate::vulkan::fail_call;
+use crate::{Error, Gpu};
+use ash::vk;
+use lanefs::bulk::Change;
+use lanefs::{Column, Columns, CreateOptions, Engine, PathSet, ResolveOptions, Volume};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn volume() -> Volume {
+    let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_memory(&options).expect("volume");
+    for number in (0..100).step_by(2) {
+        volume.write_file(format!("/file {number}"), b"").expect("file");
+    }
+    volume
+}
+
+fn gpu() -> Gpu {
+    fail_call(None);
+    Gpu::open(&crate::Choice::default()).expect("a Vulkan device")
+}
+
+fn chosen(engine: EngineChoice) -> EngineOptions {
+    EngineOptions { engine, ..EngineOptions::default() }
+}
+
+/// Asks for existing and absent paths, and compares with the volume. Returns the paths that a device answered.
+fn ask(engines: &Engines<'_>) -> u64 {
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let paths: Vec<String> = (0..100).map(|number| format!("/file {number}")).collect();
+    let expected = engines.volume().resolve_batch(&options, &paths).expect("the CPU engine");
+    let (answers, report) = engines.resolve_batch(&options, &paths).expect("answers");
+    assert_eq!(answers, expected);
+    assert_eq!((report.found, report.by_device + report.by_host), (50, 100));
+    let (set, mut columns): (PathSet, _) = (paths.iter().collect(), Columns::of(&[Column::Ino]));
+    engines.resolve_into(&options, &set, &mut columns.rows(100)).expect("answers");
+    let inos: Vec<u64> = expected.iter().map(|answer| answer.ino.map_or(0, |ino| ino.0)).collect();
+    assert_eq!(columns.ino().expect("a column"), inos);
+    report.by_device
+}
+
+#[test]
+fn names_of_choices_are_read_as_they_are_written() {
+    for choice in EngineChoice::ALL {
+        assert_eq!(EngineChoice::from_name(&choice.to_string()), Some(choice));
+    }
+    assert_eq!(EngineChoice::from_name("abacus"), None);
+}
+
+#[test]
+fn the_cpu_engine_needs_no_device_and_auto_opens_none_before_it_pays() {
+    let volume = volume();
+    for choice in [EngineChoice::Cpu, EngineChoice::Auto] {
+        let engines = Engines::open(&volume, chosen(choice)).expect("no device is opened");
+        for _ in 0..3 {
+            assert_eq!(ask(&engines), 0);
+        }
+        assert_eq!((engines.to_string(), engines.batch(), engines.threads(9)), ("cpu".into(), CPU_BATCH, 9));
+        assert!(engines.chosen().is_none() && engines.take_failure().is_none());
+        assert_eq!(engines.reason().contains("would not pay"), choice == EngineChoice::Auto);
+    }
+}
+
+#[test]
+fn auto_without_a_device_that_could_be_faster_says_so_and_goes_on() {
+    let volume = volume();
+    let options = EngineOptions { patience: Duration::ZERO, ..EngineOptions::default() };
+    let engines = Engines::open(&volume, options).expect("no device is opened");
+    ask(&engines);
+    // A machine for tests may have a GPU.
+    assert!(engines.to_string() != "cpu" || engines.reason().contains("no device"), "{}", engines.reason());
+}
+
+#[test]
+fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes() {
+    let (volume, gpu) = (volume(), gpu());
+    let options = EngineOptions { patience: Duration::from_nanos(1), ..EngineOptions::default() };
+    let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
+    assert_eq!((engines.to_string(), engines.batch()), ("cpu".into(), CPU_BATCH));
+    for _ in 0..100 {
+        ask(&engines);
+    }
+    assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
+    assert!(engines.reason().starts_with("measured: a call "), "{}", engines.reason());
+    assert_eq!(engines.batch(), AUTO_BATCH);
+    assert!(engines.chosen().is_none(), "auto gives its device to no other work");
+}
+
+#[test]
+fn a_chosen_device_answers_and_a_failure_is_told_once() {
+    let (volume, gpu) = (volume(), gpu());
+    let engines = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu)).expect("a device");
+    assert_eq!(ask(&engines), 100);
+    assert_eq!((engines.batch(), engines.threads(9), engines.threads(1)), (GPU_BATCH, 2, 1));
+    assert!(engines.chosen().is_some() && engines.to_string().starts_with("gpu: "));
+    // One device mirrors a volume at a time.
+    let second = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu));
+    assert!(matches!(second, Err(Error::Busy)));
+    assert_eq!(engines.take_failure(), None);
+    fail_call(Some((0, vk::Result::ERROR_DEVICE_LOST)));
+    assert_eq!(ask(&engines), 0);
+    fail_call(None);
+    assert!(engines.take_failure().is_some_and(|failure| failure.contains("failed")));
+    assert_eq!(ask(&engines), 0);
+    assert_eq!(engines.take_failure(), None, "it was told");
+}
+
+#[test]
+fn changes_are_made_by_whichever_engine_there_is() {
+    let gpu = gpu();
+    let names: Vec<String> = (0..300).map(|number| format!("/new {number}")).collect();
+    let changes: Vec<Change<'_>> = names
+        .iter()
+        .map(|path| Change::Create { path: path.as_bytes(), perm: 0o644, data: b"content" })
+        .collect();
+    let listed = |volume: &Volume| -> BTreeSet<Vec<u8>> {
+        let caller = lanefs::Caller::OWNER;
+        let entries = volume.readdir(&caller, volume.root(), 0, usize::MAX).expect("entries");
+        entries.into_iter().map(|entry| entry.name.to_vec()).collect()
+    };
+    let [expected, found] = [EngineChoice::Cpu, EngineChoice::Gpu].map(|choice| {
+        let volume = volume();
+        let engines = Engines::open_on(&gpu, &volume, chosen(choice)).expect("an engine");
+        let answers = engines.apply(volume.root(), &changes).expect("answers");
+        assert!(answers.iter().all(|answer| answer.code == lanefs::Code::Success));
+        drop(engines);
+        listed(&volume)
+    });
+    assert_eq!(found.len(), 50 + names.len());
+    assert!(expected == found);
+}
+
+#[test]
+fn a_start_that_is_stopped_is_an_error_and_leaves_the_volume_to_others() {
+    let (volume, gpu) = (volume(), gpu());
+    let options = EngineOptions { is_stopped: || true, ..chosen(EngineChoice::Gpu) };
+    assert!(matches!(Engines::open_on(&gpu, &volume, options), Err(Error::Stopped)));
+    let engines = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu)).expect("a device");
+    assert_eq!(ask(&engines), 100);
+}
