@@ -43,7 +43,7 @@ pub(crate) struct BatchShape {
 
 impl BatchShape {
     pub(crate) fn of(paths: Paths<'_>) -> BatchShape {
-        let text = paths.text().len() as u64 + BEHIND;
+        let text = paths.text().len() as u64 + AFTER_TEXT;
         BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
     }
 
@@ -73,26 +73,33 @@ fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
 
-/// Bytes behind the text that the kernels may read: they have the last name by 24 bytes and a word, the path
-/// of a directory by 16.
-const BEHIND: u64 = 32;
+/// Bytes after the text that the kernels may read: they load a last name 24 bytes and a word at a time, and the
+/// path of a directory 16 bytes at a time, so the last load may go past the end.
+const AFTER_TEXT: u64 = 32;
 
 /// The buffers of a batch and its commands.
 pub(crate) struct PathBatch {
     // Dropped first: it waits for its end before the buffers are freed.
     work: Commands,
+    recorded: Recorded,
     shape: BatchShape,
-    /// Columns that the host wants; `None`: the answers stay on the device.
-    wanted: Option<ColumnSet>,
-    /// The paths are on the device already, and its commands copy parameters only.
-    is_kept: bool,
-    /// The commands are those for these buffers. After a failure in between they must not be submitted.
-    is_recorded: bool,
+    /// Bytes of the input that the commands copy to the device: all, or the parameters where the paths are
+    /// there already.
+    copied: u64,
     input: Staged,
     answers: Buffer,
     lists: Buffer,
-    output: Option<Output>,
     count: u32,
+}
+
+/// What the commands of a batch do.
+enum Recorded {
+    /// Nothing that may be submitted: their recording failed, or has not begun.
+    Nothing,
+    /// They leave the answers on the device.
+    ToDevice,
+    /// They bring these columns to the host.
+    ToHost(ColumnSet, Output),
 }
 
 impl PathBatch {
@@ -123,22 +130,20 @@ impl PathBatch {
         upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
         upload.submit()?;
         upload.wait()?;
-        batch.is_kept = true;
-        batch.record(kernels)?;
+        batch.copied = PARAMETERS;
+        batch.want(device, kernels, None)?;
         Ok(batch)
     }
 
     fn empty(device: &Arc<Device>, shape: BatchShape) -> Result<PathBatch> {
         Ok(PathBatch {
             work: Commands::new(device)?,
+            recorded: Recorded::Nothing,
             shape,
-            wanted: None,
-            is_kept: false,
-            is_recorded: false,
+            copied: shape.input(),
             input: Staged::new(device, shape.input(), Direction::ToDevice)?,
             answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
             lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
-            output: None,
             count: 0,
         })
     }
@@ -157,19 +162,28 @@ impl PathBatch {
         // The recorded commands use the old room. After a failure some may be in flight that nobody waited
         // for, and the caller is about to write their parameters.
         self.work.wait()?;
-        if wanted == self.wanted && self.is_recorded {
-            return Ok(());
+        let is_recorded = match (&self.recorded, wanted) {
+            (Recorded::Nothing, _) => false,
+            (Recorded::ToDevice, wanted) => wanted.is_none(),
+            (Recorded::ToHost(columns, _), wanted) => wanted == Some(*columns),
+        };
+        if !is_recorded {
+            // Until both are there, what was recorded before must not be submitted.
+            self.recorded = Recorded::Nothing;
+            let output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
+            self.record(kernels, output.as_ref())?;
+            self.recorded = match wanted.zip(output) {
+                Some((columns, output)) => Recorded::ToHost(columns, output),
+                None => Recorded::ToDevice,
+            };
         }
-        self.is_recorded = false;
-        self.output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
-        self.wanted = wanted;
-        self.record(kernels)
+        Ok(())
     }
 
-    fn record(&mut self, kernels: &Kernels) -> Result<()> {
-        let PathBatch { work, shape, is_kept, is_recorded, input, answers, lists, output, .. } = self;
+    fn record(&mut self, kernels: &Kernels, output: Option<&Output>) -> Result<()> {
+        let PathBatch { work, shape, copied, input, answers, lists, .. } = self;
         work.record(|commands| {
-            input.transfer(commands, if *is_kept { PARAMETERS } else { input.len() });
+            input.transfer(commands, *copied);
             commands.fill(lists, HEADERS, 0);
             commands.fill(answers, ANSWERS_HEADER, 0);
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
@@ -179,9 +193,7 @@ impl PathBatch {
             if let Some(output) = output {
                 output.record(commands, kernels, input.address(), shape.paths);
             }
-        })?;
-        *is_recorded = true;
-        Ok(())
+        })
     }
 
     pub(crate) fn shape(&self) -> BatchShape {
@@ -190,19 +202,25 @@ impl PathBatch {
 
     /// Returns the columns that come to the host.
     pub(crate) fn wanted(&self) -> Option<ColumnSet> {
-        self.wanted
+        match &self.recorded {
+            Recorded::ToHost(columns, _) => Some(*columns),
+            Recorded::Nothing | Recorded::ToDevice => None,
+        }
     }
 
     /// Returns the bytes of all buffers.
     pub(crate) fn bytes(&self) -> u64 {
-        let output = self.output.as_ref().map_or(0, Output::len);
+        let output = self.output().map_or(0, Output::len);
         self.shape.input() + self.shape.answers() + self.shape.lists() + output
     }
 
     /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
     pub(crate) fn set_paths(&mut self, paths: Paths<'_>) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
-        debug_assert!(paths.text().len() as u64 + BEHIND <= self.shape.text, "more text than the shape has");
+        debug_assert!(
+            paths.text().len() as u64 + AFTER_TEXT <= self.shape.text,
+            "more text than the shape has"
+        );
         self.count = paths.len() as u32;
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
@@ -229,6 +247,7 @@ impl PathBatch {
         query: &LookupQuery,
         is_resumed: bool,
     ) -> Result<u64> {
+        debug_assert!(!matches!(self.recorded, Recorded::Nothing), "commands that were not recorded");
         self.set_parameters(tables, cache, query, is_resumed);
         self.work.submit()
     }
@@ -250,8 +269,8 @@ impl PathBatch {
             text: starts + self.shape.paths * RANGE,
             count: self.count,
             answers: self.answers.address,
-            for_host: self.output.as_ref().map_or(0, Output::address),
-            wanted: self.output.as_ref().map_or(0, Output::attributes),
+            for_host: self.output().map_or(0, Output::address),
+            wanted: self.output().map_or(0, Output::attributes),
             stride: self.shape.paths as u32,
             lists: self.lists.address,
             walks,
@@ -267,14 +286,14 @@ impl PathBatch {
     /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them, for a
     /// host that wants answers.
     pub(crate) fn is_unfinished(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.unfinished() > 0)
+        self.output().is_some_and(|output| output.unfinished() > 0)
     }
 
     /// Returns the answers to the next paths from `first` on, a multiple of [`ANSWER_BLOCK`]. All are open
     /// where none are wanted.
     pub(crate) fn answers(&self, first: usize) -> AnswerBlock<'_> {
         let len = (self.count as usize).saturating_sub(first).min(ANSWER_BLOCK);
-        match &self.output {
+        match self.output() {
             Some(output) => output.answers(first, len),
             None => AnswerBlock::of_bits(len, 0, u64::MAX),
         }
@@ -282,7 +301,10 @@ impl PathBatch {
 
     /// Returns what the host gets.
     pub(crate) fn output(&self) -> Option<&Output> {
-        self.output.as_ref()
+        match &self.recorded {
+            Recorded::ToHost(_, output) => Some(output),
+            Recorded::Nothing | Recorded::ToDevice => None,
+        }
     }
 
     /// Reads the kernels' results from the device.
