@@ -239,22 +239,20 @@ fn each_batch_goes_to_an_engine_by_what_both_cost() {
     let (cpu, device) = auto.measured();
     assert!(cpu.path > 0.0 && device.call > cpu.call, "{cpu:?}, {device:?}");
     let options = ResolveOptions::default();
-    let mut by_device = 0;
+    let mut against_costs = 0;
     for count in [6, 300, 5000] {
         for _ in 0..70 {
             let asked: Vec<Vec<u8>> = (0..count).map(|_| numbers.pick(&paths).clone()).collect();
+            // How fast both engines are depends on the machine; which one is asked, on what was measured.
+            let (cpu, device) = auto.measured();
             let (found, report) = auto.resolve_batch(&options, &asked).expect("answers");
             assert_eq!(found, expected(&volume, &options, &asked));
-            by_device += u64::from(report.by_device > 0);
+            let is_cheaper = device.of(count) < cpu.of(count);
+            against_costs += u64::from((report.by_device > 0) != is_cheaper);
         }
     }
-    eprintln!(
-        "cpu {cpu:?}, device {device:?}; later {:?}; {by_device} batches went to the device",
-        auto.measured()
-    );
-    // A software device is the slower one with plain paths, whatever else this machine does.
-    let is_software = gpu.info().kind == lanefs_gpu::DeviceKind::Software;
-    assert!(!is_software || by_device < 70, "{by_device} batches went to the device");
+    // Every 64th batch may go to the other engine.
+    assert!(against_costs <= 210 / 64, "{against_costs} batches went to the dearer engine");
     assert_ne!(auto.measured(), (cpu, device), "nothing was learned");
 }
 
