@@ -45,13 +45,13 @@ pub enum Probes<'c> {
 }
 
 impl DeviceContext {
-    /// Opens a device and makes its kernels.
+    /// Opens a device. Its kernels are made when they are used.
     ///
     /// # Errors
     /// No Vulkan, no such device; the driver's.
     pub(crate) fn open(options: &GpuOptions<'_>) -> Result<DeviceContext> {
         let device = Device::open(&options.device, options.guards, options.own_memory)?;
-        let kernels = Kernels::new(&device, options.workgroup.unwrap_or(WORKGROUP), options.replaced)?;
+        let kernels = Kernels::new(&device, options.workgroup.unwrap_or(WORKGROUP), options.replaced);
         Ok(DeviceContext { device, kernels: Arc::new(kernels) })
     }
 

@@ -1,8 +1,8 @@
 //! The compiled kernels.
 
-use crate::error::Result;
 use crate::structures::PUSHED;
-use crate::vulkan::{Device, Kernel, Shader};
+use crate::vulkan::{Device, Kernel};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A kernel, as docs and tests name it.
@@ -50,34 +50,31 @@ macro_rules! define_kernels {
             )+
         ];
 
-        /// Every kernel, as a pipeline of a device.
+        /// Every kernel on a device.
         pub(crate) struct Kernels {
             $($(#[doc = $summary])+ pub(crate) $name: Kernel,)+
         }
 
         impl Kernels {
-            /// Makes the pipelines. `replaced`: name and code of a kernel that a test has changed.
-            ///
-            /// # Errors
-            /// An error of the driver.
+            /// Names the code of each kernel. `replaced`: name and code of a kernel that a test has changed.
             pub(crate) fn new(
                 device: &Arc<Device>,
                 workgroup: u32,
                 replaced: Option<(&str, &[u8])>,
-            ) -> Result<Kernels> {
+            ) -> Kernels {
                 let make = |name: &'static str, code: &'static [u8]| {
-                    let other = replaced.filter(|(other, _)| *other == name).map(|(_, code)| code);
-                    let shader = Shader { code: other.unwrap_or(code), pushed: PUSHED };
-                    Kernel::new(device, &shader, workgroup)
+                    let other = replaced.filter(|(other, _)| *other == name);
+                    let code = other.map_or(Cow::Borrowed(code), |(_, code)| Cow::Owned(code.to_vec()));
+                    Kernel::new(device, code, PUSHED, workgroup)
                 };
-                Ok(Kernels {
+                Kernels {
                     $(
                         $name: make(
                             $constant,
                             include_bytes!(concat!("../shaders/", stringify!($name), ".spv")),
-                        )?,
+                        ),
                     )+
-                })
+                }
             }
         }
     };

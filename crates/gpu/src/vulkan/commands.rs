@@ -4,9 +4,10 @@ use super::allocation::MemoryLocation;
 use super::buffer::Buffer;
 use super::device::{Device, QueueUse};
 use super::kernel::Kernel;
-use crate::error::{During, Result};
+use crate::error::{During, Error, Result};
 use crate::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Commands for a device, one after the other. Each command sees the writes of those before it, also across
@@ -63,16 +64,19 @@ impl Commands {
     /// Waits for the last submission, and records anew.
     ///
     /// # Errors
-    /// An error of the device.
+    /// An error of the device; that of making a kernel which is used for the first time. What was recorded
+    /// must not be submitted then.
     pub(crate) fn record(&mut self, commands: impl FnOnce(&Recording<'_>)) -> Result<()> {
         self.wait()?;
         let begin = vk::CommandBufferBeginInfo::default();
         // SAFETY: sound, no submission of the commands is in flight.
         unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
         let (queue, family) = (self.queue, self.device.family(self.queue));
-        commands(&Recording { raw: &self.device.raw, commands: self.raw, queue, family });
+        let failure = RefCell::new(None);
+        commands(&Recording { raw: &self.device.raw, commands: self.raw, queue, family, failure: &failure });
         // SAFETY: sound, recording was begun.
-        unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)
+        unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)?;
+        failure.into_inner().map_or(Ok(()), Err)
     }
 
     /// Submits the recorded commands; returns the number of the submission. The last submission must have
@@ -127,6 +131,8 @@ pub(crate) struct Recording<'c> {
     /// The queue that will execute them, and its family.
     queue: QueueUse,
     family: u32,
+    /// The first kernel that could not be made.
+    failure: &'c RefCell<Option<Error>>,
 }
 
 impl Recording<'_> {
@@ -165,28 +171,39 @@ impl Recording<'_> {
         // The kernels compute the number of their workgroup from two dimensions.
         let x = groups.clamp(1, MAX_GROUPS_PER_DIMENSION);
         let y = groups.div_ceil(x).max(1);
-        // SAFETY: sound, the handles are of this device, and the caller keeps the kernel until the end.
-        unsafe {
-            self.raw.cmd_bind_pipeline(self.commands, vk::PipelineBindPoint::COMPUTE, kernel.pipeline);
-            let stage = vk::ShaderStageFlags::COMPUTE;
-            self.raw.cmd_push_constants(self.commands, kernel.layout, stage, 0, &parameters.to_le_bytes());
-            self.raw.cmd_dispatch(self.commands, x as u32, y as u32, 1);
-        }
-        self.order();
+        self.bound(kernel, parameters, || {
+            // SAFETY: sound, the handles are of this device, and the caller keeps the kernel until the end.
+            unsafe { self.raw.cmd_dispatch(self.commands, x as u32, y as u32, 1) };
+        });
     }
 
     /// Dispatches a kernel with as many workgroups as a buffer says from an offset on, which is a multiple of
     /// 4: three words.
     pub(crate) fn dispatch_indirect(&self, kernel: &Kernel, parameters: u64, groups: &Buffer, at: u64) {
         debug_assert!(at + 12 <= groups.len && at.is_multiple_of(4), "groups outside their buffer");
-        // SAFETY: sound, the handles are of this device, and the caller keeps all until the end. A kernel
-        // writes the words, and keeps to the device's limit.
+        self.bound(kernel, parameters, || {
+            // SAFETY: sound, the handles are of this device, and the caller keeps all until the end. A kernel
+            // writes the words, and keeps to the device's limit.
+            unsafe { self.raw.cmd_dispatch_indirect(self.commands, groups.raw, groups.start + at) };
+        });
+    }
+
+    /// Binds a kernel and its parameters, and dispatches it. Where it cannot be made, the recording fails.
+    fn bound(&self, kernel: &Kernel, parameters: u64, dispatch: impl FnOnce()) {
+        let pipeline = match kernel.pipeline() {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                self.failure.borrow_mut().get_or_insert(error);
+                return;
+            }
+        };
+        let stage = vk::ShaderStageFlags::COMPUTE;
+        // SAFETY: sound, the handles are of this device, and the caller keeps the kernel until the end.
         unsafe {
-            self.raw.cmd_bind_pipeline(self.commands, vk::PipelineBindPoint::COMPUTE, kernel.pipeline);
-            let stage = vk::ShaderStageFlags::COMPUTE;
-            self.raw.cmd_push_constants(self.commands, kernel.layout, stage, 0, &parameters.to_le_bytes());
-            self.raw.cmd_dispatch_indirect(self.commands, groups.raw, groups.start + at);
+            self.raw.cmd_bind_pipeline(self.commands, vk::PipelineBindPoint::COMPUTE, pipeline.raw);
+            self.raw.cmd_push_constants(self.commands, pipeline.layout, stage, 0, &parameters.to_le_bytes());
         }
+        dispatch();
         self.order();
     }
 

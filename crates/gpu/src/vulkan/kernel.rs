@@ -3,43 +3,61 @@
 use super::device::Device;
 use crate::error::{During, Result};
 use ash::vk;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
-/// A shader, compiled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shader<'c> {
-    /// SPIR-V.
-    pub(crate) code: &'c [u8],
-    /// Bytes that are pushed.
-    pub(crate) pushed: u32,
-}
-
-/// A kernel on a device.
+/// A kernel on a device. Its pipeline is made when the kernel is recorded first: a driver takes milliseconds for
+/// each, and most work uses few kernels.
 pub(crate) struct Kernel {
     device: Arc<Device>,
-    pub(crate) pipeline: vk::Pipeline,
-    pub(crate) layout: vk::PipelineLayout,
+    /// SPIR-V.
+    code: Cow<'static, [u8]>,
+    /// Bytes that are pushed.
+    pushed: u32,
     /// Invocations of a workgroup.
     pub(crate) workgroup: u32,
+    pipeline: OnceLock<Pipeline>,
+}
+
+/// A kernel as the driver has compiled it.
+pub(crate) struct Pipeline {
+    device: Arc<Device>,
+    pub(super) raw: vk::Pipeline,
+    pub(super) layout: vk::PipelineLayout,
 }
 
 impl Kernel {
+    pub(crate) fn new(device: &Arc<Device>, code: Cow<'static, [u8]>, pushed: u32, workgroup: u32) -> Kernel {
+        let workgroup = workgroup.clamp(1, device.info.workgroup);
+        Kernel { device: device.clone(), code, pushed, workgroup, pipeline: OnceLock::new() }
+    }
+
+    /// Returns the pipeline, made now if it was not.
+    ///
     /// # Errors
     /// An error of the driver.
-    pub(crate) fn new(device: &Arc<Device>, shader: &Shader<'_>, workgroup: u32) -> Result<Kernel> {
+    pub(super) fn pipeline(&self) -> Result<&Pipeline> {
+        if let Some(made) = self.pipeline.get() {
+            return Ok(made);
+        }
+        let made = self.compile()?;
+        // Where another thread was faster, its pipeline is used, and this one is dropped.
+        Ok(self.pipeline.get_or_init(|| made))
+    }
+
+    fn compile(&self) -> Result<Pipeline> {
         const OPERATION: &str = "making a kernel";
-        let workgroup = workgroup.clamp(1, device.info.workgroup);
-        let code = shader.code.as_chunks::<4>().0;
+        let code = self.code.as_chunks::<4>().0;
         let words: Vec<u32> = code.iter().map(|four| u32::from_le_bytes(*four)).collect();
         let ranges =
-            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(shader.pushed)];
+            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(self.pushed)];
         let layout = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
         let entries = [vk::SpecializationMapEntry::default().constant_id(0).offset(0).size(4)];
-        let value = workgroup.to_le_bytes();
+        let value = self.workgroup.to_le_bytes();
         let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&value);
         // SAFETY: sound, the arguments live until the calls return, and the handles are of this device.
         unsafe {
-            let raw = &device.raw;
+            let raw = &self.device.raw;
             let layout = raw.create_pipeline_layout(&layout, None).during(OPERATION)?;
             let module = raw.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&words), None);
             let module =
@@ -55,19 +73,19 @@ impl Kernel {
             let made = made.map_err(|(_, code)| code);
             let pipeline =
                 made.inspect_err(|_| raw.destroy_pipeline_layout(layout, None)).during(OPERATION)?[0];
-            Ok(Kernel { device: device.clone(), pipeline, layout, workgroup })
+            Ok(Pipeline { device: self.device.clone(), raw: pipeline, layout })
         }
     }
 }
 
-impl Drop for Kernel {
+impl Drop for Pipeline {
     fn drop(&mut self) {
         if self.device.hangs() {
             return;
         }
         // SAFETY: sound, a submission's owner keeps the kernel until the submission has ended.
         unsafe {
-            self.device.raw.destroy_pipeline(self.pipeline, None);
+            self.device.raw.destroy_pipeline(self.raw, None);
             self.device.raw.destroy_pipeline_layout(self.layout, None);
         }
     }

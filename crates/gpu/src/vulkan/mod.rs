@@ -26,7 +26,7 @@ pub(crate) use device::Device;
 pub use export::ExportedMemory;
 pub use info::{DeviceInfo, DeviceKind, PciAddress};
 pub use instance::devices;
-pub(crate) use kernel::{Kernel, Shader};
+pub(crate) use kernel::Kernel;
 #[cfg(test)]
 pub(crate) use shim::{calls, fail_call};
 pub(crate) use staged::{Direction, Staged};
