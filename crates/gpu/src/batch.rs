@@ -93,6 +93,7 @@ pub(crate) struct PathBatch {
 }
 
 /// What the commands of a batch do.
+#[expect(clippy::large_enum_variant, reason = "nearly all batches have the large one")]
 enum Recorded {
     /// Nothing that may be submitted: their recording failed, or has not begun.
     Nothing,
