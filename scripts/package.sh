@@ -28,9 +28,9 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Carg
 {
     printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n\n[patch.crates-io]\n'
     for name in $names; do printf '%s = { path = "%s" }\n' "$name" "$name"; done
-    # The profile of the lints, whose results for dependencies count.
+    # The profile of the lints with that of each dependency, or their results for dependencies do not count.
     printf '\n'
-    sed -n '/^\[profile\.dev\]/,/^$/p' Cargo.toml
+    awk '/^\[/ { is_dev = /^\[profile\.dev[].]/ } is_dev && !/^#/' Cargo.toml
 } >"$folder/Cargo.toml"
 cp Cargo.lock "$folder/Cargo.lock"
 for name in $names; do
