@@ -378,7 +378,7 @@ fn every_engine_prints_the_same() {
         &["-n", "fn [a-z]+_failure|fn main"][..],
         &["-c", "fn border"],
         &["-a", "-b", "fn in a hole", "/"],
-        &["-i", "-w", "-C", "1", "open_for_ONE_pass"],
+        &["-i", "-w", "-C", "1", "open_DEVICE"],
         &["--json", "caf"],
         &["-q", "no such line"],
         &["-e", "in UTF-16", "-e", "in a strange file", "-c"],
