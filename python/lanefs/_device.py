@@ -49,7 +49,7 @@ class DeviceMemory:
 
 
 class DeviceFiles(FileSequence):
-    """The contents of many files, one behind the other in the memory of a device.
+    """The contents of many files, one after the other in the memory of a device.
 
     `files[i]` is a `memoryview` of a copy of file `i` on the host, or raises the `OSError` of a file that
     was not read. `errors()` has all of them. When the memory has got a later batch, it is a `ValueError`.

@@ -32,7 +32,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The line without its end. Bytes that are no UTF-8 become surrogates, as in the names of files."""
+        """The line without its end. Bytes that are not UTF-8 become surrogates, as in the names of files."""
         return self.line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
 
 
@@ -120,5 +120,5 @@ def _line(data: dict[str, Any]) -> Line:
 
 
 def _bytes(data: dict[str, str]) -> bytes:
-    """Text of ripgrep's JSON, which has bytes that are no UTF-8 in base 64."""
+    """Text of ripgrep's JSON, which has bytes that are not UTF-8 in base 64."""
     return data["text"].encode() if "text" in data else base64.b64decode(data["bytes"])

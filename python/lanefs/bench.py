@@ -508,7 +508,7 @@ def table(report: dict[str, Any]) -> str:
 def positive(text: str) -> int:
     """An argument that is a number of 1 or more."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
 
 

@@ -119,7 +119,7 @@ pub(crate) fn publish(
 ) -> Result<String, Error> {
     let location = Location::parse(url)?;
     let Reference::Tag(tag) = location.reference() else {
-        return Err(Error::Url("a version does not change; name a tag behind #".into()));
+        return Err(Error::Url("a version does not change; name a tag after #".into()));
     };
     let options = StoreOptions { writes: true, endpoint, ..StoreOptions::from_process() };
     let store = lanefs_stores::open_location(&location, &options)?;

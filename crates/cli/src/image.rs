@@ -29,7 +29,7 @@ pub const HELP: &str =
     "Volume: a file, a raw device, the URL of a publication, or mem:SIZE for a new one in memory";
 
 impl Image {
-    /// Parses an argument that is no URL. A file whose name begins with `mem:` is given as `./mem:...`.
+    /// Parses an argument that is not a URL. A file whose name begins with `mem:` is given as `./mem:...`.
     ///
     /// # Errors
     /// The text after `mem:` is not a size.

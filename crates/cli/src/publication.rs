@@ -354,7 +354,7 @@ impl TypedValueParser for StoreParser {
         let location = LocationParser.parse_ref(command, arg, value)?;
         if bytes::of(value).contains(&b'#') {
             let text = "URL: it has a tag or a version, and this command is about the whole store; leave out # \
-                        and all behind it, or write %23 for a # in a path\n";
+                        and all after it, or write %23 for a # in a path\n";
             return Err(clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command));
         }
         Ok(location)

@@ -158,7 +158,7 @@ fn bucket(service: Service, path: &str) -> Result<StoreUrl> {
     if is_step || !(1..=MAX_BUCKET).contains(&bucket.len()) || !bucket.bytes().all(is_fine) {
         return bad("a bucket has a name of letters, digits, '.', '_' and '-', as in s3://bucket/photos");
     }
-    let Ok(folder) = percent_decode_str(folder).decode_utf8() else { return bad("its path is no UTF-8") };
+    let Ok(folder) = percent_decode_str(folder).decode_utf8() else { return bad("its path is not UTF-8") };
     let folder = folder.trim_matches('/');
     let is_fine = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
     if !folder.is_empty() && !folder.split('/').all(is_fine) {

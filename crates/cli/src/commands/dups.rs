@@ -45,7 +45,7 @@ pub struct Dups {
     /// Only files that match GLOB or, with ! before it, do not; the last that matches counts
     #[arg(short = 'g', long, value_name = "GLOB", allow_hyphen_values = true)]
     glob: Vec<String>,
-    /// Print paths only, each with a NUL behind it, and two behind each group
+    /// Print paths only, each with a NUL after it, and two after each group
     #[arg(short = '0', long, conflicts_with = "json")]
     null: bool,
     /// Print one JSON object per group: bytes, wasted, hash, files

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 ///
 /// The entries of the directory SRC go into the directory DEST of the host, which is created with its parents
 /// if it is missing. A single file goes to the path DEST, or into the directory DEST. A DEST whose name ends
-/// in .tar, .tar.gz, .tgz, .tar.zst or .tzst (and is no directory) is written as an archive, compressed as
+/// in .tar, .tar.gz, .tgz, .tar.zst or .tzst (and is not a directory) is written as an archive, compressed as
 /// its name says; DEST - is an archive on standard output. Other programs compress that in other ways.
 ///
 /// Everything that `import` keeps is kept. Owners and devices need root; without it set-id bits of other

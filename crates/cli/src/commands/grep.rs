@@ -113,13 +113,13 @@ pub struct Grep {
     /// Lines at most of each file
     #[arg(short = 'm', long, value_name = "COUNT", help_heading = "Output")]
     max_count: Option<u64>,
-    /// Lines behind each match
+    /// Lines after each match
     #[arg(short = 'A', long, value_name = "COUNT", help_heading = "Output")]
     after_context: Option<usize>,
     /// Lines before each match
     #[arg(short = 'B', long, value_name = "COUNT", help_heading = "Output")]
     before_context: Option<usize>,
-    /// Lines before and behind each match
+    /// Lines before and after each match
     #[arg(short = 'C', long, value_name = "COUNT", help_heading = "Output")]
     context: Option<usize>,
     /// Line numbers [default: on a terminal]
@@ -143,7 +143,7 @@ pub struct Grep {
     /// No paths
     #[arg(short = 'I', long, overrides_with = "with_filename", help_heading = "Output")]
     no_filename: bool,
-    /// NUL behind paths
+    /// NUL after paths
     #[arg(short = '0', long, help_heading = "Output")]
     null: bool,
     /// Each path on a line of its own [default: on a terminal]
@@ -295,7 +295,7 @@ impl Grep {
         let lines = content.strip_suffix(b"\n").unwrap_or(&content).split(|byte| *byte == b'\n');
         let text = |line: &[u8]| {
             String::from_utf8(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
-                .map_err(|_| Failure::usage(bytes::of_path(path), "has a pattern that is no UTF-8", HEX))
+                .map_err(|_| Failure::usage(bytes::of_path(path), "has a pattern that is not UTF-8", HEX))
         };
         if content.is_empty() { Ok(Vec::new()) } else { lines.map(text).collect() }
     }
@@ -350,13 +350,13 @@ impl Grep {
     }
 }
 
-/// Advice on patterns that are no text.
+/// Advice on patterns that are not text.
 const HEX: &str = "write bytes as (?-u:\\xff)";
 
 /// A pattern as text.
 fn text(word: &OsString) -> Result<String, Failure> {
     let word = bytes::of(word);
-    let text = std::str::from_utf8(word).map_err(|_| Failure::usage(word, "is no UTF-8", HEX))?;
+    let text = std::str::from_utf8(word).map_err(|_| Failure::usage(word, "is not UTF-8", HEX))?;
     Ok(text.to_owned())
 }
 

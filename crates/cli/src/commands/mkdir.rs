@@ -20,7 +20,7 @@ const SYMBOLIC_BASE: u16 = 0o777;
   lanefs mkdir v.lane /photos /music
   lanefs mkdir v.lane -p -m 700 /a/b/c")]
 pub struct Mkdir {
-    /// Create missing parents too; existing directories are no error
+    /// Create missing parents too; existing directories are not an error
     #[arg(short, long)]
     parents: bool,
     #[arg(short, long, value_parser = ModeChange::parse,

@@ -23,7 +23,7 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
 
 /// Publish a volume to a store, from which others read it
 ///
-/// Writes the volume as a new version to the store at URL, and moves the tag to it (behind #; `latest` by
+/// Writes the volume as a new version to the store at URL, and moves the tag to it (after #; `latest` by
 /// default). Blocks that the store has already are not written again. A directory that is missing is made. Of
 /// a mounted volume it publishes a snapshot, with all changes so far, while programs go on writing; IMAGE may
 /// be its mount point. Ctrl-C leaves the tag on the version that it had; publishing again goes on where it
@@ -102,7 +102,7 @@ impl Publish {
     /// The volume is open elsewhere; the store's; another publisher was faster.
     pub fn execute(&self) -> Outcome {
         let Reference::Tag(tag) = self.to.reference() else {
-            let advice = "name a tag behind #, as in #latest";
+            let advice = "name a tag after #, as in #latest";
             return Err(Failure::usage(self.to.to_string(), "a version does not change", advice));
         };
         if let Image::Memory(_) = self.image {

@@ -15,7 +15,7 @@ use lanefs_publish::{Location, Publication, ReadOptions};
 /// List, verify, compare, tag and prune the versions of a publication
 ///
 /// A publication has versions of a volume, which `lanefs publish` writes, and tags, which name some of them.
-/// URL names a store and, behind #, a tag (`latest` by default) or a version by its 64 digits.
+/// URL names a store and, after #, a tag (`latest` by default) or a version by its 64 digits.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct Remote {

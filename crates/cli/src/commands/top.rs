@@ -60,7 +60,7 @@ impl Top {
         let mount = find::find(&self.volume).map_err(|error| mounted::mount_failure(&error))?;
         let mount = mount.ok_or_else(|| {
             let name = bytes::of_path(&self.volume);
-            let none = Failure::partial(name, "is no mounted volume", "mount it with `lanefs mount`");
+            let none = Failure::partial(name, "is not a mounted volume", "mount it with `lanefs mount`");
             mounted::with_claim(&self.volume, none)
         })?;
         interrupt::wait_for_commands();

@@ -82,9 +82,9 @@ fn a_value_that_is_no_list_is_refused_and_changes_nothing() {
     let wrong_user = list([6, 8, 4, 4, 0]);
     for wrong in [&b"rwx"[..], &good[..43], &[&good[..], b"\0"].concat(), &without_mask, &wrong_user] {
         for name in [ACCESS, DEFAULT] {
-            set(&v, name, "/d", wrong).ends(1).says("/d: the value is no access control list; set one");
+            set(&v, name, "/d", wrong).ends(1).says("/d: the value is not an access control list; set one");
         }
-        set(&v, ACCESS, "/f", wrong).ends(1).says("/f: the value is no access control list");
+        set(&v, ACCESS, "/f", wrong).ends(1).says("/f: the value is not an access control list");
     }
     set(&v, ACCESS, "/f", &[3, 0, 0, 0]).ends(1).says("another version than 2");
     set(&v, ACCESS, "/f", &[0; 5000]).ends(1).says("4096 bytes at most");

@@ -117,8 +117,8 @@ fn only_a_tag_can_be_followed() {
     let (image, dir) = (text(&f.v.image), text(&f.dir));
     run(&["mount", "--follow", image, dir])
         .ends(2)
-        .says("it is no publication; --follow needs the URL of a tag");
-    run(&["mount", "--follow", "mem:64M", dir]).ends(2).says("no publication");
+        .says("it is not a publication; --follow needs the URL of a tag");
+    run(&["mount", "--follow", "mem:64M", dir]).ends(2).says("not a publication");
     let report = run(&["publish", image, &f.url, "--json"]).ends(0);
     let report: serde_json::Value = serde_json::from_str(report.out()).unwrap();
     let url = format!("{}#{}", f.url, report["version"].as_str().unwrap());

@@ -259,7 +259,7 @@ fn wrong_words_are_named() {
     run(&["grep", image, "a", "/none"]).ends(1).says("/none: ");
     run(&["grep", "/none/image", "a"]).ends(4).says("/none/image");
     let bad = [b"gr\xffep".as_slice(), b"a"].map(std::ffi::OsStr::from_bytes);
-    run(&[std::ffi::OsStr::new("grep"), v.image.as_os_str(), bad[0]]).ends(2).says("is no UTF-8");
+    run(&[std::ffi::OsStr::new("grep"), v.image.as_os_str(), bad[0]]).ends(2).says("is not UTF-8");
 }
 
 #[test]

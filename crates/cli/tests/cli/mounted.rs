@@ -527,9 +527,9 @@ fn top_shows_rates() {
         });
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    run(&["top", text(&m.v.host("nowhere"))]).ends(1).says("no mounted volume");
+    run(&["top", text(&m.v.host("nowhere"))]).ends(1).says("not a mounted volume");
     m.umount().ends(0);
-    run(&["top", text(&m.v.image), "-n", "1"]).ends(1).says("no mounted volume");
+    run(&["top", text(&m.v.image), "-n", "1"]).ends(1).says("not a mounted volume");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) struct DemoReport {
     total: Duration,
     /// Differences between the volume and the host.
     pub(super) differences: Vec<String>,
-    /// Facts that are no difference.
+    /// Facts that are not differences.
     pub(super) notes: Vec<String>,
 }
 

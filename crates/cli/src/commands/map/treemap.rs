@@ -32,7 +32,7 @@ pub(super) struct Treemap<'s> {
     area: f64,
     /// Path of the directory that is being drawn.
     path: Vec<u8>,
-    /// Length of the path of the first one, with a slash behind it.
+    /// Length of the path of the first one, with a slash after it.
     start: usize,
 }
 
@@ -116,7 +116,7 @@ impl<'s> Treemap<'s> {
         parts
     }
 
-    /// The path from the first directory on, escaped: up to the last slash, and the name behind it.
+    /// The path from the first directory on, escaped: up to the last slash, and the name after it.
     fn relative(&self) -> (String, String) {
         let path = escape(self.path.get(self.start..).unwrap_or_default());
         let (dir, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));

@@ -16,7 +16,7 @@ const END_UNUSED_EVERY: Duration = Duration::from_secs(30);
 /// Refuses to follow what has no tag.
 ///
 /// # Errors
-/// The image is no publication, or the URL names a version.
+/// The image is not a publication, or the URL names a version.
 pub(super) fn check(options: &MountOptions, image: &Image) -> Result<(), Failure> {
     let why = match image {
         _ if options.follow.is_none() => return Ok(()),
@@ -24,7 +24,7 @@ pub(super) fn check(options: &MountOptions, image: &Image) -> Result<(), Failure
             Reference::Tag(_) => return Ok(()),
             Reference::Version(_) => "it names a version, which never changes",
         },
-        Image::Memory(_) | Image::Path(_) => "it is no publication",
+        Image::Memory(_) | Image::Path(_) => "it is not a publication",
     };
     Err(Failure::usage(image.name(), why, "--follow needs the URL of a tag, such as s3://bucket/data#latest"))
 }

@@ -19,13 +19,13 @@ impl LineEditor {
         self.text.iter().collect()
     }
 
-    /// The text before the cursor, and the text behind it.
+    /// The text before the cursor, and the text after it.
     pub(super) fn parts(&self) -> (String, String) {
         let (before, behind) = self.text.split_at(self.cursor);
         (before.iter().collect(), behind.iter().collect())
     }
 
-    /// Applies a key. False if it is no key of an editor.
+    /// Applies a key. False if it is not a key of an editor.
     pub(super) fn key(&mut self, key: KeyEvent) -> bool {
         let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
         let len = self.text.len();

@@ -136,7 +136,7 @@ fn below(from: &Side<'_>, to: &Side<'_>, pair: &Pair) -> Result<Vec<Pair>, Failu
 }
 
 /// True for the same file without a change: a change sets the change time. Reading sets the access time,
-/// which is no change.
+/// which is not a change.
 fn is_same(a: &Attr, b: &Attr) -> bool {
     Attr { atime: b.atime, ..*a } == *b
 }

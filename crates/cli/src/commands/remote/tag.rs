@@ -54,7 +54,7 @@ impl SetTag {
 
     fn delete(&self) -> Outcome {
         let Reference::Tag(name) = self.at.reference() else {
-            let advice = "name a tag behind #; versions are removed by `lanefs remote prune`";
+            let advice = "name a tag after #; versions are removed by `lanefs remote prune`";
             return Err(Failure::usage(self.at.to_string(), "is a version", advice));
         };
         let store = publication::store(&self.at, true)?;
