@@ -160,9 +160,10 @@ fn refused(path: &[u8], name: &[u8], error: &Error) -> Failure {
         return Failure::volume(path, error);
     }
     let (what, advice) = match error.code() {
-        Code::Invalid => {
-            ("the value is not an access control list", "set one with setfacl(1) through a mount, or copy one")
-        }
+        Code::Invalid => (
+            "the value is not an access control list",
+            "set one with setfacl(1) through a mount, or copy one",
+        ),
         Code::Unsupported => ("it is a symbolic link, or the list has another version than 2", ""),
         Code::AttributeTooLarge => ("an access control list has 4096 bytes at most", ""),
         Code::AccessDenied => ("only a directory has a default access control list", ""),

@@ -64,7 +64,7 @@ impl Commands {
     /// Waits for the last submission, and records anew.
     ///
     /// # Errors
-    /// An error of the device; that of making a kernel which is used for the first time. What was recorded
+    /// An error of the device; that of making a kernel which is used for the first time. The commands
     /// must not be submitted then.
     pub(crate) fn record(&mut self, commands: impl FnOnce(&Recording<'_>)) -> Result<()> {
         self.wait()?;

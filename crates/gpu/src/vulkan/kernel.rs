@@ -6,8 +6,8 @@ use ash::vk;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// A kernel on a device. Its pipeline is made when the kernel is recorded first: a driver takes milliseconds for
-/// each, and most work uses few kernels.
+/// A kernel on a device. Its pipeline is made when the kernel is recorded first: a driver takes milliseconds
+/// for each, and most work uses few kernels.
 pub(crate) struct Kernel {
     device: Arc<Device>,
     /// SPIR-V.

@@ -50,8 +50,8 @@ enum Landed {
     Sectors(Vec<bool>),
 }
 
-/// Calls `visit` with each state of a log that began with `base` until it returns an error. Of the states with
-/// the same content and the same demands it gets the first one.
+/// Calls `visit` with each state of a log that began with `base` until it returns an error. Of the states
+/// with the same content and the same demands it gets the first one.
 ///
 /// # Errors
 /// That of `visit`.
