@@ -1,5 +1,5 @@
-//! What answers batches of lookups: the volume itself, a device beside it, or whatever a program puts before
-//! them.
+//! Engines answer batches of lookups: the volume itself, a device beside it, or a program's own layer before
+//! both.
 
 use crate::as_path::AsPath;
 use crate::columns::{ColumnsMut, Resolutions, Rows};

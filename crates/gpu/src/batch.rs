@@ -73,8 +73,8 @@ fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
 
-/// Bytes after the text that the kernels may read: they load a last name 24 bytes and a word at a time, and the
-/// path of a directory 16 bytes at a time, so the last load may go past the end.
+/// Bytes after the text that the kernels may read: they load a last name 24 bytes and a word at a time, and
+/// the path of a directory 16 bytes at a time, so the last load may go past the end.
 const AFTER_TEXT: u64 = 32;
 
 /// The buffers of a batch and its commands.
@@ -92,7 +92,7 @@ pub(crate) struct PathBatch {
     count: u32,
 }
 
-/// What the commands of a batch do.
+/// The work of a batch's commands.
 #[expect(clippy::large_enum_variant, reason = "nearly all batches have the large one")]
 enum Recorded {
     /// Nothing that may be submitted: their recording failed, or has not begun.

@@ -14,8 +14,8 @@ use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 use std::sync::Arc;
 
-/// A device that is ready to work: its kernels were made, and gave the right answers to known questions. Clones
-/// share it.
+/// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
+/// Clones share it.
 #[derive(Clone)]
 pub struct Gpu {
     pub(crate) context: DeviceContext,

@@ -58,7 +58,7 @@ fn nothing_writes_to_the_device_of_a_frozen_volume() {
         Volume::open(&image, OpenOptions { access: Access::Write, commit_every, ..OpenOptions::default() });
     let v = v.expect("open");
     for round in 0..5 {
-        // What the last commit frees is marked free in memory once it is durable.
+        // The last commit frees blocks, which are marked free in memory once it is durable.
         v.write_file("/f", [b'x'; 5000]).expect("write");
         v.remove_all("/f").expect("remove");
         v.set_read_only(true).expect("freeze");

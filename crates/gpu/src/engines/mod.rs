@@ -73,7 +73,7 @@ pub struct Engines<'v> {
     has_told_failure: AtomicBool,
 }
 
-/// What there is beside the CPU engine.
+/// The part of a device beside the CPU engine.
 enum DeviceSide<'v> {
     /// No device that pays, and why.
     None(String),

@@ -1,4 +1,4 @@
-//! What a user chooses.
+//! The choices of a user.
 
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -60,8 +60,9 @@ pub struct EngineOptions {
     /// How much of the device's memory the volume gets.
     pub mirror: MirrorOptions,
     /// With [`EngineChoice::Auto`] a device is opened when each thread of the CPU engine has worked this long:
-    /// about as long as opening takes. So whatever follows, both together cost at most twice the better choice (the rule for
-    /// the ski rental problem; Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988).
+    /// about as long as opening takes. So both together cost at most twice the better choice, whatever
+    /// follows (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching",
+    /// Algorithmica 3, 1988).
     pub patience: Duration,
     /// Asked while all metadata of the volume are read; if it returns true, the reading ends.
     pub is_stopped: fn() -> bool,
