@@ -1,5 +1,5 @@
-//! Engines: the arguments that choose them, listings ahead of a walk, and imports. `lanefs_gpu::Engines` decides
-//! what the choice means.
+//! Engines: the arguments that choose them, listings ahead of a walk, and imports. `lanefs_gpu::Engines`
+//! decides what the choice means.
 
 mod args;
 mod import;

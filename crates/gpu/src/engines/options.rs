@@ -59,8 +59,8 @@ pub struct EngineOptions {
     pub threads: usize,
     /// How much of the device's memory the volume gets.
     pub mirror: MirrorOptions,
-    /// With [`EngineChoice::Auto`] a device is opened when each thread of the CPU engine has worked this long:
-    /// about as long as opening takes. So both together cost at most twice the better choice, whatever
+    /// With [`EngineChoice::Auto`] a device is opened when each thread of the CPU engine has worked this
+    /// long: about as long as opening takes. So both together cost at most twice the better choice, whatever
     /// follows (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching",
     /// Algorithmica 3, 1988).
     pub patience: Duration,

@@ -27,8 +27,8 @@ fn chosen(engine: EngineChoice) -> EngineOptions {
     EngineOptions { engine, ..EngineOptions::default() }
 }
 
-/// Asks for existing and absent paths, and compares with the volume. Returns the number of paths that a device
-/// answered.
+/// Asks for existing and absent paths, and compares with the volume. Returns the number of paths that a
+/// device answered.
 fn ask(engines: &Engines<'_>) -> u64 {
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let paths: Vec<String> = (0..100).map(|number| format!("/file {number}")).collect();
