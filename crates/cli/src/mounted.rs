@@ -94,13 +94,13 @@ pub fn unmount(dir: &Path) -> Outcome {
             console::say(&format!("{name}: unmounted, and its end not waited for: {why}"));
             Ok(())
         }
-        Err(error) => Err(talk_failure(&error)),
+        Err(error) => Err(talk_failure(error)),
     }
 }
 
 /// Converts a failure of talking to a mount, which ends when the user asks to stop.
-pub fn talk_failure(error: &Error) -> Failure {
-    if interrupt::raised() { Failure::Interrupted } else { mount_failure(error) }
+pub fn talk_failure(error: impl Into<Error>) -> Failure {
+    if interrupt::raised() { Failure::Interrupted } else { mount_failure(&error.into()) }
 }
 
 /// Sends this process's command line to the server of a mount. Returns the command's exit code.
@@ -110,7 +110,7 @@ pub fn talk_failure(error: &Error) -> Failure {
 pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, Failure> {
     let command = CommandSpec { file, ..command_line() };
     interrupt::wait_for_commands();
-    mount.execute(command, interrupt::raised).map_err(|error| talk_failure(&error))
+    mount.execute(command, interrupt::raised).map_err(talk_failure)
 }
 
 /// Sends this process's command line to the server of a mount, and makes its output the file `path`. Returns
@@ -124,7 +124,7 @@ pub fn forward_into(mount: &MountedVolume, path: &Path) -> Result<u8, Failure> {
     let output = Output::default();
     let command = CommandSpec { output: Some(Box::new(output.clone())), ..command_line() };
     interrupt::wait_for_commands();
-    let code = mount.execute(command, interrupt::raised).map_err(|error| talk_failure(&error))?;
+    let code = mount.execute(command, interrupt::raised).map_err(talk_failure)?;
     match &*output.content.lock() {
         None => Err(Failure::host(path, &io::ErrorKind::FileTooLarge.into())),
         Some(content) if content.is_empty() || code == exit::INTERRUPTED => Ok(code),
@@ -183,7 +183,7 @@ impl Write for Output {
 /// The mount does not reply, or is another user's.
 pub fn execute_here(mount: &MountedVolume, command: &dyn HostCommand, changes: bool) -> Result<u8, Failure> {
     interrupt::wait_for_commands();
-    let volume = RemoteVolume::open(mount, interrupt::raised).map_err(|error| talk_failure(&error))?;
+    let volume = RemoteVolume::open(mount, interrupt::raised).map_err(talk_failure)?;
     let image = Image::Path(mount.source.clone());
     let mut context = Context::new(&volume, &image);
     let outcome = command.execute_beside(&mut context);

@@ -1,10 +1,11 @@
 //! Extended attributes of a mount's root directory, which tell its owner about its server.
 //!
 //! The kernel decides who reaches the mount, and says which user asks for an attribute; only the user of the
-//! mount gets these. [`ATTRIBUTE`] names the mount's socket and holds the secret of each end. The name is
+//! mount gets these. [`ADDRESS`] names the mount's socket and holds the secret of each end. The name is
 //! random, so nobody can bind it before the server does; a process that binds it afterwards lacks the
-//! server's secret. [`IMAGE_ATTRIBUTE`] says which image the server has open.
+//! server's secret. [`IMAGE`] says which image the server has open.
 
+use crate::root_attributes::{ADDRESS, IMAGE, parse_image};
 use crate::wire::{SECRET_BYTES, Secret, VERSION};
 use lanefs::FileId;
 use rustix::io::Errno;
@@ -12,40 +13,23 @@ use rustix::net::SocketAddrUnix;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::path::Path;
 
-/// The extended attribute with the address. No volume has attributes of this name space.
-pub(crate) const ATTRIBUTE: &str = "system.lanefs.commands";
-/// The extended attribute with the [`FileId`] of the image. All versions of this program give it alike.
-pub(crate) const IMAGE_ATTRIBUTE: &str = "system.lanefs.image";
 /// Largest value that a client reads.
 const MAX_BYTES: usize = 256;
-
-/// The value of the attribute for an image; `None` for a volume that no file of the host has.
-pub(crate) fn image_text(image: Option<FileId>) -> String {
-    match image {
-        Some(FileId::File { device, inode }) => format!("file {device} {inode}"),
-        Some(FileId::Raw(device)) => format!("raw {device}"),
-        None => "none".to_owned(),
-    }
-}
-
-fn parse_image(text: &[u8]) -> Option<Option<FileId>> {
-    let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
-    match words[..] {
-        ["file", device, inode] => {
-            Some(Some(FileId::File { device: device.parse().ok()?, inode: inode.parse().ok()? }))
-        }
-        ["raw", device] => Some(Some(FileId::Raw(device.parse().ok()?))),
-        ["none"] => Some(None),
-        _ => None,
-    }
-}
 
 /// Reads which image the server of a mount has open: `None` for a volume that no file of the host has.
 ///
 /// # Errors
 /// The kernel's, or the server's; `NODATA` for a server that does not tell.
-pub(crate) fn image_of_mount(dir: &Path) -> rustix::io::Result<Option<FileId>> {
-    parse_image(&attribute(dir, IMAGE_ATTRIBUTE)?).ok_or(Errno::NODATA)
+pub fn image_of_mount(dir: &Path) -> rustix::io::Result<Option<FileId>> {
+    parse_image(&attribute(dir, IMAGE)?).ok_or(Errno::NODATA)
+}
+
+/// Reads the text of the address of the mount on `dir`.
+///
+/// # Errors
+/// The kernel's, or the server's.
+pub fn address_of_mount(dir: &Path) -> rustix::io::Result<Vec<u8>> {
+    attribute(dir, ADDRESS)
 }
 
 fn attribute(dir: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
@@ -119,29 +103,11 @@ impl Address {
         let (name, server, client) = (secret(words.next()?)?, secret(words.next()?)?, secret(words.next()?)?);
         words.next().is_none().then_some(Ok(Address { version, name, server, client }))
     }
-
-    /// Reads the address of the mount on `dir`; `None` for a value that is none.
-    ///
-    /// # Errors
-    /// The kernel's, or the server's.
-    pub(crate) fn of_mount(dir: &Path) -> rustix::io::Result<Option<Result<Address, u32>>> {
-        Ok(Address::parse(&attribute(dir, ATTRIBUTE)?))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn images_come_back_from_text() {
-        for image in [Some(FileId::File { device: 7, inode: u64::MAX }), Some(FileId::Raw(1 << 40)), None] {
-            assert_eq!(parse_image(image_text(image).as_bytes()), Some(image));
-        }
-        for bad in ["", "file 1", "file 1 x", "raw", "none 1", "\u{e4}"] {
-            assert_eq!(parse_image(bad.as_bytes()), None, "{bad}");
-        }
-    }
 
     #[test]
     fn addresses_come_back_from_text_and_differ() {

@@ -1,10 +1,11 @@
 //! Attributes, and the set-id bits and capabilities that a change by an unprivileged user removes.
 
-use crate::errno::{Errno, FuseResult};
+use crate::errno::{Errno, Reply};
+use crate::numbers::{Entry, NodeId};
+use crate::requester::Requester;
 use crate::served::Served;
-use crate::versions::OpenVersion;
-use fuser::{INodeNo, Request};
-use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
+use crate::statistics::Operation;
+use lanefs::{Caller, Code, FileKind, Ino, SetAttr, StatFs, Volume};
 
 const OWNER: Caller = Caller::OWNER;
 const SETUID: u16 = 0o4000;
@@ -14,39 +15,52 @@ const GROUP_EXECUTES: u16 = 0o10;
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Served {
-    /// Changes attributes.
-    pub(crate) fn setattr(
-        &self,
-        volume: &OpenVersion<'_>,
-        request: &Request,
-        ino: INodeNo,
-        set: &SetAttr,
-    ) -> FuseResult<Attr> {
-        let ino = volume.numbers.ino(ino);
-        // The library does not pass on the kernel's flag for this. The kernel sets it for all callers without
-        // a privilege that in practice only root has.
-        if (set.size.is_some() || *set == SetAttr::default()) && request.uid() != 0 {
-            kill_privileges(volume, request, ino)?;
-        }
-        let mut set = *set;
-        if set == SetAttr::default() {
-            // Either a chown that changes neither id and still counts as a change, or, before a write, the
-            // kernel's request to remove set-id bits and capabilities. Setting the present owner again does
-            // both.
-            set.uid = Some(volume.getattr(ino)?.uid);
-        }
-        if set.uid.is_some() || set.gid.is_some() {
-            drop_capabilities(volume, ino)?;
-        }
-        Ok(volume.setattr(&OWNER, ino, &set)?)
+    /// Returns attributes.
+    ///
+    /// # Errors
+    /// Those of [`Volume::getattr`].
+    pub fn getattr(&self, node: NodeId) -> Reply<Entry> {
+        self.with_entry(Operation::Getattr, node, |volume| Ok(volume.getattr(volume.numbers.ino(node))?))
+    }
+
+    /// Changes attributes. A change of nothing is either a `chown(2)` that names neither an owner nor a
+    /// group, or, before a write, a client's request to take set-id bits and capabilities away. It does both.
+    ///
+    /// # Errors
+    /// Those of [`Volume::setattr`].
+    pub fn setattr(&self, requester: &Requester<'_>, node: NodeId, set: &SetAttr) -> Reply<Entry> {
+        self.with_entry(Operation::Setattr, node, |volume| {
+            let ino = volume.numbers.ino(node);
+            // Linux takes privileges away for all users without a privilege that in practice only root has.
+            if (set.size.is_some() || *set == SetAttr::default()) && !requester.is_root() {
+                kill_privileges(volume, requester, ino)?;
+            }
+            let mut set = *set;
+            if set == SetAttr::default() {
+                // To set the present owner again counts as a change, and takes privileges away.
+                set.uid = Some(volume.getattr(ino)?.uid);
+            }
+            if set.uid.is_some() || set.gid.is_some() {
+                drop_capabilities(volume, ino)?;
+            }
+            Ok(volume.setattr(&OWNER, ino, &set)?)
+        })
+    }
+
+    /// Returns the size of the volume and its free space.
+    ///
+    /// # Errors
+    /// Those of [`Volume::statfs`].
+    pub fn statfs(&self) -> Reply<StatFs> {
+        self.with(Operation::Statfs, NodeId::ROOT, |volume| Ok(volume.statfs()?))
     }
 }
 
 /// Removes set-id bits and capabilities of a file that an unprivileged user changes. As in every file system
 /// of Linux, the set-group-id bit of a file without group execution stays where the user is in its group.
-pub(crate) fn kill_privileges(volume: &Volume, request: &Request, ino: Ino) -> FuseResult<()> {
+pub(crate) fn kill_privileges(volume: &Volume, requester: &Requester<'_>, ino: Ino) -> Reply<()> {
     let attr = volume.getattr(ino)?;
-    let stays = attr.perm & (SETGID | GROUP_EXECUTES) == SETGID && is_member(request, attr.gid);
+    let stays = attr.perm & (SETGID | GROUP_EXECUTES) == SETGID && requester.is_member(attr.gid);
     let kept = attr.perm & !(SETUID | if stays { 0 } else { SETGID });
     if kept != attr.perm && attr.kind != FileKind::Directory {
         volume.setattr(&OWNER, ino, &SetAttr { perm: Some(kept), ..SetAttr::default() })?;
@@ -54,18 +68,7 @@ pub(crate) fn kill_privileges(volume: &Volume, request: &Request, ino: Ino) -> F
     drop_capabilities(volume, ino)
 }
 
-/// True where the caller is in a group. The request has only its first one. Where the host does not list the
-/// others, it counts as no member, and loses the bit.
-pub(crate) fn is_member(request: &Request, gid: u32) -> bool {
-    if request.gid() == gid {
-        return true;
-    }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
-    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-    groups.split_whitespace().any(|group| group.parse() == Ok(gid))
-}
-
-fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
+fn drop_capabilities(volume: &Volume, ino: Ino) -> Reply<()> {
     // Most files have none, which is cheap to find out.
     match volume.getxattr(&OWNER, ino, CAPABILITIES) {
         Ok(_) => Ok(volume.removexattr(&OWNER, ino, CAPABILITIES)?),
@@ -74,16 +77,16 @@ fn drop_capabilities(volume: &Volume, ino: Ino) -> FuseResult<()> {
     }
 }
 
-/// A control of `ioctl(2)` that a mount knows: the flags of chattr(1).
-pub(crate) enum Control {
+/// A control of `ioctl(2)` that a service knows: the flags of chattr(1), which know checksums of file data as
+/// copy on write.
+enum Control {
     Get,
-    /// The flags as XFS has them. The kernel asks for them before it changes any.
+    /// The flags as XFS has them. Linux asks for them before it changes any.
     GetExtended,
     Set(u32),
 }
 
-/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, which the kernel sends only once it has checked who asks. It
-/// passes on all other controls of any process that has the file open, among them `FS_IOC32_SETFLAGS` of a
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, which Linux sends only once it has checked who asks. It passes on all other controls of any process that has the file open, among them `FS_IOC32_SETFLAGS` of a
 /// program with words of 8 bytes.
 const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
@@ -95,7 +98,7 @@ const NO_COW: u32 = 0x0080_0000;
 
 impl Control {
     /// Decodes a control and its argument.
-    pub(crate) fn decode(control: u32, data: &[u8]) -> Option<Control> {
+    fn decode(control: u32, data: &[u8]) -> Option<Control> {
         match control {
             GET_FLAGS => Some(Control::Get),
             GET_EXTENDED => Some(Control::GetExtended),
@@ -106,35 +109,36 @@ impl Control {
 }
 
 impl Served {
-    /// Serves a control of a file, and returns the bytes of the answer.
-    pub(crate) fn control(
-        &self,
-        volume: &OpenVersion<'_>,
-        ino: INodeNo,
-        control: &Control,
-    ) -> FuseResult<Vec<u8>> {
-        match control {
-            Control::Get => Ok(self.file_flags(volume, ino)?.to_ne_bytes().to_vec()),
+    /// Serves a control of a file, with the number and the argument of `ioctl(2)`; returns the bytes of the
+    /// answer. The client has checked that the owner of the file changes its flags.
+    ///
+    /// # Errors
+    /// `ENOTTY`: there is no such control. `EOPNOTSUPP`: there is no such flag. Those of
+    /// [`Volume::set_data_checksums`].
+    pub fn control(&self, node: NodeId, control: u32, data: &[u8]) -> Reply<Vec<u8>> {
+        match Control::decode(control, data).ok_or(Errno::ENOTTY)? {
+            Control::Get => Ok(self.file_flags(node)?.to_ne_bytes().to_vec()),
             // None of the flags that a volume has is one of XFS's.
-            Control::GetExtended => Ok(vec![0; EXTENDED_SIZE]),
-            Control::Set(flags) => {
-                self.set_file_flags(volume, ino, *flags)?;
-                Ok(Vec::new())
-            }
+            Control::GetExtended => self.with(Operation::Getattr, node, |_| Ok(vec![0; EXTENDED_SIZE])),
+            Control::Set(flags) => self.set_file_flags(node, flags).map(|()| Vec::new()),
         }
     }
 
     /// Returns the flags of a file.
-    fn file_flags(&self, volume: &OpenVersion<'_>, ino: INodeNo) -> FuseResult<u32> {
-        let summed = volume.has_data_checksums(volume.numbers.ino(ino))?;
-        Ok(if summed { 0 } else { NO_COW })
+    fn file_flags(&self, node: NodeId) -> Reply<u32> {
+        self.with(Operation::Getattr, node, |volume| {
+            let summed = volume.has_data_checksums(volume.numbers.ino(node))?;
+            Ok(if summed { 0 } else { NO_COW })
+        })
     }
 
-    /// Changes the flags of a file; the kernel has checked that its owner does so.
-    fn set_file_flags(&self, volume: &OpenVersion<'_>, ino: INodeNo, flags: u32) -> FuseResult<()> {
-        if flags & !NO_COW != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        Ok(volume.set_data_checksums(&OWNER, volume.numbers.ino(ino), flags & NO_COW == 0)?)
+    /// Changes the flags of a file.
+    fn set_file_flags(&self, node: NodeId, flags: u32) -> Reply<()> {
+        self.with(Operation::Setattr, node, |volume| {
+            if flags & !NO_COW != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            Ok(volume.set_data_checksums(&OWNER, volume.numbers.ino(node), flags & NO_COW == 0)?)
+        })
     }
 }

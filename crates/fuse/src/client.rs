@@ -1,9 +1,9 @@
 //! Commands for a mounted volume: the client's end of the socket that `control` opens.
 
 use crate::address::Address;
+use crate::serve_error::{Error, Result};
 use crate::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
 use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
-use crate::{Error, Result};
 use lanefs::escape::escape_path;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -28,7 +28,7 @@ pub struct MountedVolume {
     pub dir: PathBuf,
     /// The image, as the table of mounts names it.
     pub source: PathBuf,
-    pub(crate) address: Address,
+    address: Address,
 }
 
 /// Polled while a client waits: true once the user has asked to stop.
@@ -63,15 +63,28 @@ impl MountedVolume {
     }
 
     fn refused(&self, why: impl Into<String>) -> Error {
-        Error::directory(&self.dir, why)
+        Error::refused(&self.dir, why)
     }
 
-    pub(crate) fn other_version(dir: &Path, version: u32) -> Error {
+    /// Makes a mounted volume of the text that its root directory gives: `dir` and `source` are those of the
+    /// mount.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: the address is none, or one of another version.
+    pub fn new(dir: PathBuf, source: PathBuf, address: &[u8]) -> Result<MountedVolume> {
+        match Address::parse(address) {
+            Some(Ok(address)) => Ok(MountedVolume { dir, source, address }),
+            Some(Err(version)) => Err(Self::other_version(&dir, version)),
+            None => Err(Error::refused(dir, "its server gives no address of this program's form")),
+        }
+    }
+
+    fn other_version(dir: &Path, version: u32) -> Error {
         let why = format!(
             "its server speaks version {version} of the protocol and this program {VERSION}; \
              use the program that mounted it, or unmount and mount again"
         );
-        Error::directory(dir, why)
+        Error::refused(dir, why)
     }
 
     /// Connects to the server. Sends nothing before it has proved that it is the mount's, and this user's.
@@ -95,9 +108,17 @@ impl MountedVolume {
         Ok(socket)
     }
 
+    /// True where the server takes other commands than those for its counters.
+    ///
+    /// # Errors
+    /// Another user's mount; the mount does not reply.
+    pub fn takes_commands(&self, interrupted: Interrupted) -> Result<bool> {
+        Ok(self.greet(interrupted)?.1.takes_commands)
+    }
+
     /// Connects to the server, and returns its hello once it has proved that it is the mount's, and this
     /// user's.
-    pub(crate) fn greet(&self, interrupted: Interrupted) -> Result<(OwnedFd, Hello)> {
+    fn greet(&self, interrupted: Interrupted) -> Result<(OwnedFd, Hello)> {
         let socket = self.open(&short(&interrupted))?;
         let hello = wire::receive(&socket, &short(&interrupted)).map_err(|error| self.failed(&error))?;
         let hello = hello.filter(|frame| frame.kind == Kind::Hello);

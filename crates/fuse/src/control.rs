@@ -5,10 +5,10 @@
 
 use crate::address::Address;
 use crate::calls;
-use crate::notify::Invalidations;
 use crate::relay::Relay;
 use crate::served::Served;
-use crate::snapshots;
+use crate::snapshots::ServedSnapshot;
+use crate::statistics::Statistics;
 use crate::streams::{ClientStreams, CommandLine, Done, Stream};
 use crate::versions::Version;
 use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
@@ -45,13 +45,13 @@ pub trait Service: Send + Sync + 'static {
     /// Executes a command on the volume; returns the exit code.
     fn execute(&self, volume: &Volume, request: CommandRequest) -> u8;
 
-    /// Returns the counters of the volume and of the mount, which serves so many versions of it, in the text
+    /// Returns the counters of the volume and of the service, which has so many versions of it, in the text
     /// format of Prometheus.
-    fn statistics(&self, volume: &Volume, counters: &crate::Statistics, versions: usize) -> String;
+    fn statistics(&self, volume: &Volume, counters: &Statistics, versions: usize) -> String;
 }
 
-/// The socket of a mount, open as long as this value exists.
-pub(crate) struct CommandSocket {
+/// The socket of a service, open as long as this value exists.
+pub struct CommandSocket {
     listener: Arc<OwnedFd>,
     server: Arc<CommandServer>,
 }
@@ -60,8 +60,9 @@ pub(crate) struct CommandSocket {
 struct CommandServer {
     address: Address,
     served: Arc<Served>,
-    invalidations: Invalidations,
     service: Arc<dyn Service>,
+    /// Called before each command.
+    prepare: Box<dyn Fn() + Send + Sync>,
     /// Locked for reading by each command while it executes.
     executing: RwLock<()>,
     /// True once the mount is to end.
@@ -70,24 +71,25 @@ struct CommandServer {
 }
 
 impl CommandSocket {
-    /// Opens a socket with a name of its own, and makes its address known through the mount.
+    /// Opens a socket with a name of its own, makes its address known through the root directory, and lets
+    /// `service` execute the commands. Before each one it calls `prepare`.
     ///
     /// # Errors
-    /// The host's.
-    pub(crate) fn start(
+    /// The host's: no socket, or no thread.
+    pub fn start(
         served: Arc<Served>,
-        invalidations: Invalidations,
         service: Arc<dyn Service>,
+        prepare: Box<dyn Fn() + Send + Sync>,
     ) -> Result<CommandSocket> {
         let (address, listener) = (Address::random()?, Arc::new(wire::socket()?));
         rustix::net::bind(&*listener, &address.socket()?)?;
         rustix::net::listen(&*listener, BACKLOG)?;
-        served.publish(address.clone());
+        served.publish(address.text());
         let server = Arc::new(CommandServer {
             address,
             served,
-            invalidations,
             service,
+            prepare,
             executing: RwLock::new(()),
             stopping: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
@@ -193,7 +195,7 @@ impl CommandServer {
         let text = match current.open() {
             Ok(volume) => {
                 let versions = self.served.versions.count();
-                self.service.statistics(&volume, &self.served.statistics, versions)
+                self.service.statistics(&volume, self.served.statistics(), versions)
             }
             Err(_) => String::new(),
         };
@@ -206,7 +208,7 @@ impl CommandServer {
             let finish = || {
                 // The changes become visible even where they cannot become durable.
                 let synced = volume.sync();
-                self.invalidations.flush();
+                self.served.flush_notifications();
                 synced
             };
             calls::execute(volume, version.number(), &finish, call)
@@ -215,7 +217,7 @@ impl CommandServer {
 
     /// Executes calls of a client on a snapshot, which ends with the connection.
     fn snapshot(&self, client: &OwnedFd) -> Result<()> {
-        let mut snapshot = snapshots::Served::default();
+        let mut snapshot = ServedSnapshot::default();
         let current = self.served.versions.current();
         self.answer(client, &current, |volume, call| snapshot.execute(volume, call))
     }
@@ -229,8 +231,7 @@ impl CommandServer {
         mut execute: impl FnMut(&Volume, &[u8]) -> Option<Vec<u8>>,
     ) -> Result<()> {
         let _executing = self.executing.read();
-        // A command that begins after a remount meets the state after it.
-        self.served.adopt_state();
+        (self.prepare)();
         let Ok(volume) = version.open() else { return Ok(()) };
         let is_over = || self.stopping.load(Relaxed);
         let patience = Patience { is_over: &is_over, deadline: None };
@@ -246,7 +247,7 @@ impl CommandServer {
                 break Err(error);
             }
         };
-        self.invalidations.flush();
+        self.served.flush_notifications();
         served
     }
 
@@ -292,11 +293,10 @@ impl CommandServer {
         Ok(())
     }
 
-    /// Executes a command in this thread. On return the kernel has been notified of its changes.
+    /// Executes a command in this thread. On return the observer has been notified of its changes.
     fn execute(&self, arguments: Vec<OsString>, relay: &Arc<Relay>) -> u8 {
         let _executing = self.executing.read();
-        // A command that begins after a remount meets the state after it.
-        self.served.adopt_state();
+        (self.prepare)();
         let streams: Arc<dyn ClientStreams> = relay.clone();
         let current = self.served.versions.current();
         let code = match current.open() {
@@ -307,7 +307,7 @@ impl CommandServer {
                 EXIT_NOT_STARTED
             }
         };
-        self.invalidations.flush();
+        self.served.flush_notifications();
         code
     }
 }

@@ -1,16 +1,35 @@
-//! Conversion between the volume's types and the kernel's.
+//! Conversion between the service's types and the library's.
 
-use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
+use crate::errno::Errno;
+use crate::numbers::{Entry, NodeId};
+use crate::requester::{Groups, Requester};
+use fuser::{FileAttr, FileType, Generation, INodeNo, Request, TimeOrNow};
 use lanefs::format::BLOCK;
-use lanefs::{Attr, FileKind, Ino, Time};
+use lanefs::{FileKind, Time};
 use std::time::{Duration, SystemTime};
-
-/// Time for which the kernel may cache replies. The kernel learns of every change, so a year stands for no
-/// limit.
-pub(crate) const CACHE_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
 /// Bytes of the unit in which stat(2) counts blocks.
 const STAT_BLOCK: u64 = 512;
+
+/// Converts an error.
+pub(crate) fn errno(errno: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(errno.code())
+}
+
+/// Converts the kernel's number of an inode.
+pub(crate) fn node(number: INodeNo) -> NodeId {
+    NodeId(number.0)
+}
+
+/// Converts a node.
+pub(crate) fn number(node: NodeId) -> INodeNo {
+    INodeNo(node.0)
+}
+
+/// Returns who sends a request. It has only the first group of the process.
+pub(crate) fn requester(request: &Request) -> Requester<'static> {
+    Requester { uid: request.uid(), gid: request.gid(), groups: Groups::OfProcess(request.pid()) }
+}
 
 /// Converts the type of a file.
 pub(crate) fn kind(kind: FileKind) -> FileType {
@@ -25,73 +44,32 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
     }
 }
 
-/// Bits of an inode number of a volume: positions have 51, and an inode has 128 bytes at least.
-const INODE_BITS: u32 = 44;
-/// Versions that a mount can serve at a time. With them the kernel's numbers have 52 bits, which programs
-/// that take numbers for floating-point ones still represent.
-pub(crate) const VERSIONS: usize = 1 << u8::BITS;
-
-/// Conversion of inode numbers of one version. The kernel's number of the root directory is 1 in all
-/// versions; no inode of a volume has it, because the superblock is at that position. Every other number has
-/// the version above the volume's number.
-#[derive(Clone, Copy)]
-pub(crate) struct InodeNumbers {
-    pub(crate) root: Ino,
-    pub(crate) version: u8,
-}
-
-/// Attributes of an inode, as the kernel gets them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) attr: FileAttr,
-    pub(crate) generation: Generation,
-}
-
-impl InodeNumbers {
-    /// Converts the kernel's number.
-    pub(crate) fn ino(self, number: INodeNo) -> Ino {
-        if number == INodeNo::ROOT { self.root } else { Ino(number.0 & ((1 << INODE_BITS) - 1)) }
-    }
-
-    /// Returns the version of the kernel's number of an inode other than the root.
-    pub(crate) fn version(number: INodeNo) -> u8 {
-        (number.0 >> INODE_BITS) as u8
-    }
-
-    /// Returns the kernel's number of an inode.
-    pub(crate) fn number(self, ino: Ino) -> INodeNo {
-        if ino == self.root {
-            return INodeNo::ROOT;
-        }
-        INodeNo(ino.0 & ((1 << INODE_BITS) - 1) | u64::from(self.version) << INODE_BITS)
-    }
-
-    /// Converts attributes.
-    pub(crate) fn attr(self, attr: &Attr) -> FileAttr {
-        FileAttr {
-            ino: self.number(attr.ino),
-            size: attr.size,
-            blocks: attr.blocks.saturating_mul(BLOCK / STAT_BLOCK),
-            atime: to_system(attr.atime),
-            mtime: to_system(attr.mtime),
-            ctime: to_system(attr.ctime),
-            crtime: to_system(attr.btime),
-            kind: kind(attr.kind),
-            perm: attr.perm,
-            nlink: attr.links,
-            uid: attr.uid,
-            gid: attr.gid,
-            // For numbers of 32 bits, the C library and the kernel use the same encoding.
-            rdev: attr.rdev as u32,
-            blksize: BLOCK as u32,
-            flags: 0,
-        }
+/// Converts the attributes of a reply.
+pub(crate) fn attributes(entry: &Entry) -> FileAttr {
+    let attr = &entry.attr;
+    FileAttr {
+        ino: number(entry.node),
+        size: attr.size,
+        blocks: attr.blocks.saturating_mul(BLOCK / STAT_BLOCK),
+        atime: to_system(attr.atime),
+        mtime: to_system(attr.mtime),
+        ctime: to_system(attr.ctime),
+        crtime: to_system(attr.btime),
+        kind: kind(attr.kind),
+        perm: attr.perm,
+        nlink: attr.links,
+        uid: attr.uid,
+        gid: attr.gid,
+        // For numbers of 32 bits, the C library and the kernel use the same encoding.
+        rdev: attr.rdev as u32,
+        blksize: BLOCK as u32,
+        flags: 0,
     }
 }
 
 /// Converts the generation of an inode.
-pub(crate) fn generation(attr: &Attr) -> Generation {
-    Generation(u64::from(attr.generation))
+pub(crate) fn generation(entry: &Entry) -> Generation {
+    Generation(u64::from(entry.attr.generation))
 }
 
 /// Converts a time of the volume.
@@ -119,27 +97,24 @@ pub(crate) fn from_system(time: TimeOrNow, now: Time) -> Time {
     }
 }
 
-/// Returns the attributes for a name that does not exist.
-pub(crate) fn no_entry() -> FileAttr {
-    let zero = Time::default();
-    let attr = Attr {
-        ino: Ino(0),
-        kind: FileKind::File,
-        perm: 0,
-        links: 0,
-        uid: 0,
-        gid: 0,
-        size: 0,
-        blocks: 0,
-        rdev: 0,
-        mtime: zero,
-        ctime: zero,
-        atime: zero,
-        btime: zero,
-        generation: 0,
-    };
-    InodeNumbers { root: Ino(u64::MAX), version: 0 }.attr(&attr)
-}
+/// Attributes for a name that does not exist: inode 0 tells the kernel so, and the rest means nothing.
+pub(crate) const NO_ATTRIBUTES: FileAttr = FileAttr {
+    ino: INodeNo(0),
+    size: 0,
+    blocks: 0,
+    atime: SystemTime::UNIX_EPOCH,
+    mtime: SystemTime::UNIX_EPOCH,
+    ctime: SystemTime::UNIX_EPOCH,
+    crtime: SystemTime::UNIX_EPOCH,
+    kind: FileType::RegularFile,
+    perm: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: BLOCK as u32,
+    flags: 0,
+};
 
 #[cfg(test)]
 mod tests {
@@ -174,19 +149,5 @@ mod tests {
             };
             assert_eq!(back, i128::from(nanoseconds));
         }
-    }
-
-    #[test]
-    fn the_root_is_one_in_all_versions_and_nothing_else_is() {
-        let numbers = InodeNumbers { root: Ino(4711), version: 0 };
-        assert_eq!(numbers.number(Ino(4711)), INodeNo::ROOT);
-        assert_eq!(numbers.ino(INodeNo::ROOT), Ino(4711));
-        assert_eq!(numbers.ino(INodeNo(4712)), Ino(4712));
-        let later = InodeNumbers { version: 255, ..numbers };
-        assert_eq!(later.number(Ino(4711)), INodeNo::ROOT);
-        let number = later.number(Ino(4712));
-        assert_eq!((later.ino(number), InodeNumbers::version(number)), (Ino(4712), 255));
-        assert!(number.0 < 1 << 52, "{number}");
-        assert_eq!(InodeNumbers::version(numbers.number(Ino(u64::MAX))), 0, "a number of a damaged entry");
     }
 }

@@ -1,28 +1,45 @@
-//! Results of request handlers.
+//! The error numbers of replies.
 
-/// Result of a request handler.
-pub(crate) type FuseResult<T> = Result<T, Errno>;
+use rustix::io::Errno as Host;
 
-/// An error number that the kernel passes on to the caller.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Errno(fuser::Errno);
+/// Answer of a service to a request.
+pub type Reply<T> = Result<T, Errno>;
+
+/// An error number of Linux, which reaches the program that has made the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(i32);
 
 macro_rules! errnos {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident = $host:ident, $text:literal;)*) => {
         impl Errno {
-            $(pub(crate) const $name: Errno = Errno(fuser::Errno::$name);)*
+            $(
+                #[doc = $text]
+                pub const $name: Errno = Errno(Host::$host.raw_os_error());
+            )*
         }
     };
 }
 
 errnos! {
-    EEXIST, EFBIG, EINVAL, ENOSYS, ENOTCONN, ENOTTY, ENXIO, EOPNOTSUPP, EOVERFLOW, EPERM, ERANGE,
-    ESTALE,
+    EEXIST = EXIST, "The name exists.";
+    EFBIG = FBIG, "The file would be too large.";
+    EINVAL = INVAL, "An argument is impossible.";
+    ENOENT = NOENT, "The name does not exist.";
+    ENOSYS = NOSYS, "No server of this kind has the request.";
+    ENOTCONN = NOTCONN, "The service has ended.";
+    ENOTTY = NOTTY, "There is no such control of files.";
+    ENXIO = NXIO, "There is neither data nor a hole after the offset.";
+    EOPNOTSUPP = OPNOTSUPP, "A volume cannot do that.";
+    EOVERFLOW = OVERFLOW, "A number does not fit into the reply.";
+    EPERM = PERM, "The requester may not do that.";
+    ERANGE = RANGE, "The value does not fit into the requester's buffer.";
+    ESTALE = STALE, "The node belongs to a version that has ended.";
 }
 
-impl PartialEq for Errno {
-    fn eq(&self, other: &Errno) -> bool {
-        self.0.code() == other.0.code()
+impl Errno {
+    /// The number, which is positive.
+    pub const fn code(self) -> i32 {
+        self.0
     }
 }
 
@@ -35,12 +52,6 @@ impl From<lanefs::Error> for Errno {
         ) {
             log::error!("{error}");
         }
-        Errno(fuser::Errno::from_i32(error.errno()))
-    }
-}
-
-impl From<Errno> for fuser::Errno {
-    fn from(errno: Errno) -> Self {
-        errno.0
+        Errno(error.errno())
     }
 }

@@ -48,7 +48,24 @@ pub enum Error {
     Volume(#[from] lanefs::Error),
 }
 
+impl From<crate::serve_error::Error> for Error {
+    fn from(error: crate::serve_error::Error) -> Self {
+        use crate::serve_error::Error as Service;
+        match error {
+            Service::Refused { dir, why } => Error::Directory { dir, why },
+            Service::Host { what, errno } => Error::Host { what, errno },
+            Service::Observed => Error::Option(error.to_string()),
+            Service::Ended => Error::ENDED,
+            Service::Move(why) => Error::Move(why),
+            Service::Volume(error) => Error::Volume(error),
+        }
+    }
+}
+
 impl Error {
+    /// The error of a call on a mount that has ended.
+    pub(crate) const ENDED: Error = Error::Move("the mount has ended");
+
     /// True where the command line is wrong.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Option(_))

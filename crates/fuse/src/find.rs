@@ -4,11 +4,12 @@
 //! name only finds a candidate. The kernel must say that this process's user has made the mount; then the
 //! mount's server says which image it has open. The server of another user is never asked.
 
-use crate::address::{Address, image_of_mount};
+use crate::address::{address_of_mount, image_of_mount};
 use crate::client::MountedVolume;
 use crate::handle::MountHandle;
 use crate::table::{self, MountEntry};
-use crate::{Error, Result, wire};
+use crate::wire::TIMEOUT;
+use crate::{Error, Result};
 use lanefs::FileId;
 use lanefs::escape::escape_path;
 use rustix::fs::{Mode, OFlags};
@@ -57,7 +58,7 @@ fn other_user(entry: &MountEntry) -> Error {
 
 fn on_dir(entry: MountEntry) -> Result<Found> {
     let handle = MountHandle::open(&entry).ok_or_else(|| changed(&entry))?;
-    let address = ask(&entry, &handle, Address::of_mount)?;
+    let address = ask(&entry, &handle, address_of_mount)?;
     found(entry, handle, address)
 }
 
@@ -69,7 +70,7 @@ fn of_image(path: &Path, mounts: Vec<MountEntry>) -> Result<Option<Found>> {
         let Some(handle) = MountHandle::open(&entry) else { continue };
         match ask(&entry, &handle, image_of_mount) {
             Ok(Ok(open)) if open == Some(image) => {
-                let address = ask(&entry, &handle, Address::of_mount)?;
+                let address = ask(&entry, &handle, address_of_mount)?;
                 return found(entry, handle, address).map(Some);
             }
             // Another image of that name, or a mount whose server has ended and uses none.
@@ -98,22 +99,13 @@ pub(crate) fn ask<T: Send + 'static>(
     question: impl FnOnce(&Path) -> T + Send + 'static,
 ) -> Result<T> {
     let silent = "its server does not reply: it may be stopped, or wait for its image";
-    handle.ask(wire::TIMEOUT, question).ok_or_else(|| Error::directory(&entry.dir, silent))
+    handle.ask(TIMEOUT, question).ok_or_else(|| Error::directory(&entry.dir, silent))
 }
 
-fn found(
-    entry: MountEntry,
-    handle: Arc<MountHandle>,
-    address: rustix::io::Result<Option<std::result::Result<Address, u32>>>,
-) -> Result<Found> {
-    let (dir, source) = (entry.dir.clone(), entry.source.clone());
-    let address = match address {
-        Ok(Some(Ok(address))) => address,
-        Ok(Some(Err(version))) => return Err(MountedVolume::other_version(&dir, version)),
-        Ok(None) => return Err(Error::directory(dir, "its server gives no address of this program's form")),
-        Err(errno) => return Err(refused(&entry, errno)),
-    };
-    Ok(Found { volume: MountedVolume { dir, source, address }, entry, handle })
+fn found(entry: MountEntry, handle: Arc<MountHandle>, address: rustix::io::Result<Vec<u8>>) -> Result<Found> {
+    let address = address.map_err(|errno| refused(&entry, errno))?;
+    let volume = MountedVolume::new(entry.dir.clone(), entry.source.clone(), &address)?;
+    Ok(Found { volume, entry, handle })
 }
 
 /// The error of a server that does not tell what was asked.

@@ -1,16 +1,14 @@
 //! Listings of directories.
 //!
-//! The kernel's offset says where to continue: 0 is `.`, 1 is `..`, and from 2 on the offset is the volume's
-//! cookie plus 2. A cookie stays valid while names are added and removed, so a handle has no state.
+//! A client's offset says where to continue: 0 is `.`, 1 is `..`, and from 2 on the offset is the volume's
+//! cookie plus 2. A cookie stays valid while names are added and removed, so an open directory has no state.
 
-use crate::convert::{CACHE_TIMEOUT, generation, kind};
-use crate::errno::{Errno, FuseResult};
+use crate::errno::{Errno, Reply};
+use crate::numbers::{Entry, NodeId};
 use crate::served::Served;
+use crate::statistics::Operation;
 use crate::versions::OpenVersion;
-use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use lanefs::{Caller, Code, DirEntry, FileKind, Ino};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 const OWNER: Caller = Caller::OWNER;
 /// Offsets below this one belong to `.` and `..`.
@@ -19,12 +17,26 @@ const DOTS: u64 = 2;
 const NAMES_PER_CALL: usize = 128;
 const ENTRIES_PER_CALL: usize = 28;
 
-/// Reply to which a listing is written.
-pub(crate) enum ListReply<'r> {
-    /// Names alone.
-    Names(&'r mut ReplyDirectory),
-    /// Names with attributes; the kernel counts each as a lookup.
-    Entries(&'r mut ReplyDirectoryPlus),
+/// Tells whether a reply took an entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// The reply has the entry.
+    Taken,
+    /// The reply is full and did not take the entry.
+    Full,
+}
+
+/// Reply to which the names of a directory are written.
+pub trait NameSink {
+    /// Adds a name. The listing continues after it from the offset `next`.
+    fn add(&mut self, name: &[u8], next: u64, node: NodeId, kind: FileKind) -> Room;
+}
+
+/// Reply to which the names of a directory are written, with attributes. The client gets a reference to each
+/// inode but those of `.` and `..`.
+pub trait EntrySink {
+    /// Adds an entry. The listing continues after it from the offset `next`.
+    fn add(&mut self, name: &[u8], next: u64, entry: &Entry) -> Room;
 }
 
 /// Reason why a listing ends.
@@ -50,40 +62,120 @@ enum Offer {
     Full,
 }
 
-impl Offer {
-    fn new(full: bool) -> Self {
-        if full { Offer::Full } else { Offer::Added }
+impl From<Room> for Offer {
+    fn from(room: Room) -> Self {
+        match room {
+            Room::Taken => Offer::Added,
+            Room::Full => Offer::Full,
+        }
+    }
+}
+
+/// A kind of listing: names alone, or with attributes.
+trait Kind {
+    /// Entries that one call reads from the volume.
+    const PER_CALL: usize;
+
+    /// Offers `.` or `..`, to which no listing gives a reference.
+    fn put_dots(&mut self, at: &Listed<'_, '_>, name: &[u8], next: u64, ino: Ino) -> Reply<Room>;
+
+    /// Offers an entry. One with attributes is held for the client, unless the reply is full.
+    fn put(&mut self, at: &Listed<'_, '_>, entry: &DirEntry, next: u64) -> lanefs::Result<Offer>;
+}
+
+/// A directory that is listed.
+struct Listed<'s, 'v> {
+    served: &'s Served,
+    volume: &'s OpenVersion<'v>,
+    dir: Ino,
+}
+
+struct Names<'k, S>(&'k mut S);
+
+impl<S: NameSink> Kind for Names<'_, S> {
+    const PER_CALL: usize = NAMES_PER_CALL;
+
+    fn put_dots(&mut self, at: &Listed<'_, '_>, name: &[u8], next: u64, ino: Ino) -> Reply<Room> {
+        Ok(self.0.add(name, next, at.volume.numbers.node(ino), FileKind::Directory))
+    }
+
+    fn put(&mut self, at: &Listed<'_, '_>, entry: &DirEntry, next: u64) -> lanefs::Result<Offer> {
+        Ok(self.0.add(&entry.name, next, at.volume.numbers.node(entry.ino), entry.kind).into())
+    }
+}
+
+struct Entries<'k, S>(&'k mut S);
+
+impl<S: EntrySink> Kind for Entries<'_, S> {
+    const PER_CALL: usize = ENTRIES_PER_CALL;
+
+    fn put_dots(&mut self, at: &Listed<'_, '_>, name: &[u8], next: u64, ino: Ino) -> Reply<Room> {
+        let attr = at.volume.getattr(ino)?;
+        Ok(self.0.add(name, next, &at.served.entry(at.volume, attr)))
+    }
+
+    fn put(&mut self, at: &Listed<'_, '_>, entry: &DirEntry, next: u64) -> lanefs::Result<Offer> {
+        let attr = match at.volume.give_named(at.dir, &entry.name) {
+            Ok(attr) => attr,
+            // Another thread removed the name meanwhile.
+            Err(error) if error.code() == Code::NotFound => return Ok(Offer::Vanished),
+            Err(error) => return Err(error),
+        };
+        let room = self.0.add(&entry.name, next, &at.served.entry(at.volume, attr));
+        if room == Room::Full {
+            at.volume.take_back(attr.ino, 1)?;
+        }
+        Ok(room.into())
     }
 }
 
 impl Served {
-    /// Writes entries from `offset` on to the reply until it is full.
-    pub(crate) fn list(
-        &self,
-        volume: &OpenVersion<'_>,
-        dir: INodeNo,
-        offset: u64,
-        reply: &mut ListReply<'_>,
-    ) -> FuseResult<()> {
-        let dir = volume.numbers.ino(dir);
-        if offset == 0 && self.put_dots(volume, dir, reply, 0)? == Offer::Full {
+    /// Writes names from `offset` on to the reply until it is full.
+    ///
+    /// # Errors
+    /// Those of [`Volume::readdir`](lanefs::Volume::readdir), unless the reply has a name already.
+    pub fn list(&self, dir: NodeId, offset: u64, reply: &mut impl NameSink) -> Reply<()> {
+        self.with(Operation::Readdir, dir, |volume| {
+            let dir = volume.numbers.ino(dir);
+            Listed { served: self, volume, dir }.list(offset, &mut Names(reply))
+        })
+    }
+
+    /// [`list`](Self::list) with attributes.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_entries(&self, dir: NodeId, offset: u64, reply: &mut impl EntrySink) -> Reply<()> {
+        self.with(Operation::Readdir, dir, |volume| {
+            let dir = volume.numbers.ino(dir);
+            Listed { served: self, volume, dir }.list(offset, &mut Entries(reply))
+        })
+    }
+}
+
+impl Listed<'_, '_> {
+    fn list(&self, offset: u64, reply: &mut impl Kind) -> Reply<()> {
+        if offset == 0 && reply.put_dots(self, b".", 1, self.dir)? == Room::Full {
             return Ok(());
         }
-        if offset < DOTS && self.put_dots(volume, dir, reply, 1)? == Offer::Full {
-            return Ok(());
+        if offset < DOTS {
+            let (parent, _) = self.volume.lookup(&OWNER, self.dir, b"..")?;
+            if reply.put_dots(self, b"..", DOTS, parent)? == Room::Full {
+                return Ok(());
+            }
         }
         let mut cookie = offset.saturating_sub(DOTS);
         let mut put_any = offset < DOTS;
         loop {
-            match self.put_some(volume, dir, reply, &mut cookie, &mut put_any) {
+            match self.put_some(reply, &mut cookie, &mut put_any) {
                 Ok(Offer::Full) => return Ok(()),
                 Ok(_) => {}
                 Err(ListEnd::Complete) => {
-                    self.directory_accessed(volume, dir);
+                    self.served.directory_accessed(self.volume, self.dir);
                     return Ok(());
                 }
-                // The reply must reach the kernel with the entries that it has, because they are held for the
-                // kernel. The kernel continues from here.
+                // The reply must reach the client with the entries that it has, because they are held for the
+                // client, which continues from here.
                 Err(ListEnd::Failed(_)) if put_any => return Ok(()),
                 Err(ListEnd::Failed(errno)) => return Err(errno),
             }
@@ -91,21 +183,18 @@ impl Served {
     }
 
     /// Adds the entries after `cookie`, which advances with each. Sets `put_any` once the reply has an entry.
-    fn put_some(
+    fn put_some<K: Kind>(
         &self,
-        volume: &OpenVersion<'_>,
-        dir: Ino,
-        reply: &mut ListReply<'_>,
+        reply: &mut K,
         cookie: &mut u64,
         put_any: &mut bool,
     ) -> Result<Offer, ListEnd> {
-        let most = if matches!(reply, ListReply::Names(_)) { NAMES_PER_CALL } else { ENTRIES_PER_CALL };
-        let entries = volume.readdir(&OWNER, dir, *cookie, most)?;
+        let entries = self.volume.readdir(&OWNER, self.dir, *cookie, K::PER_CALL)?;
         if entries.is_empty() {
             return Err(ListEnd::Complete);
         }
         for entry in &entries {
-            match self.put(volume, dir, reply, entry)? {
+            match reply.put(self, entry, entry.cookie.saturating_add(DOTS))? {
                 Offer::Full => return Ok(Offer::Full),
                 Offer::Added => *put_any = true,
                 Offer::Vanished => {}
@@ -113,65 +202,5 @@ impl Served {
             *cookie = entry.cookie;
         }
         Ok(Offer::Added)
-    }
-
-    /// Adds `.` or `..`.
-    fn put_dots(
-        &self,
-        volume: &OpenVersion<'_>,
-        dir: Ino,
-        reply: &mut ListReply<'_>,
-        offset: u64,
-    ) -> FuseResult<Offer> {
-        let (name, ino) = match offset {
-            0 => (".", dir),
-            _ => ("..", volume.lookup(&OWNER, dir, b"..")?.0),
-        };
-        let full = match reply {
-            ListReply::Names(reply) => {
-                reply.add(volume.numbers.number(ino), offset + 1, kind(FileKind::Directory), name)
-            }
-            ListReply::Entries(reply) => {
-                // The kernel does not count these two as lookups.
-                let attr = volume.getattr(ino)?;
-                let number = volume.numbers.number(ino);
-                let to = volume.numbers.attr(&attr);
-                reply.add(number, offset + 1, name, &CACHE_TIMEOUT, &to, generation(&attr))
-            }
-        };
-        Ok(Offer::new(full))
-    }
-
-    /// Adds one entry. An entry with attributes is held for the kernel, unless the reply is full.
-    fn put(
-        &self,
-        volume: &OpenVersion<'_>,
-        dir: Ino,
-        reply: &mut ListReply<'_>,
-        entry: &DirEntry,
-    ) -> Result<Offer, ListEnd> {
-        let next = entry.cookie.saturating_add(DOTS);
-        let shown = OsStr::from_bytes(&entry.name);
-        let full = match reply {
-            ListReply::Names(reply) => {
-                reply.add(volume.numbers.number(entry.ino), next, kind(entry.kind), shown)
-            }
-            ListReply::Entries(reply) => {
-                let attr = match volume.give_named(dir, &entry.name) {
-                    Ok(attr) => attr,
-                    // Another thread removed the name meanwhile.
-                    Err(error) if error.code() == Code::NotFound => return Ok(Offer::Vanished),
-                    Err(error) => return Err(error.into()),
-                };
-                let number = volume.numbers.number(attr.ino);
-                let to = volume.numbers.attr(&attr);
-                let full = reply.add(number, next, shown, &CACHE_TIMEOUT, &to, generation(&attr));
-                if full {
-                    volume.take_back(attr.ino, 1)?;
-                }
-                full
-            }
-        };
-        Ok(Offer::new(full))
     }
 }

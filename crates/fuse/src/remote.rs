@@ -3,8 +3,8 @@
 use crate::calls::{APPLY, MAX_DATA_BYTES, READ, READDIR, ROOT, SYNC, WRITE, calls};
 use crate::client::{Interrupted, MountedVolume, patient};
 use crate::encode::{Value, put_list};
+use crate::serve_error::{Error, Result};
 use crate::wire::{self, Kind, Patience, Purpose};
-use crate::{Error, Result};
 use lanefs::bulk::{Applied, Change};
 use lanefs::escape::escape_path;
 use lanefs::{

@@ -76,9 +76,9 @@ pub fn bind(image_or_dir: &Path, dir: &Path, options: &Options) -> Result<Option
     refuse_foreign(image_or_dir)?;
     let Some(Found { volume, entry, handle }) = find::find_held(image_or_dir)? else { return Ok(None) };
     // The process that replies must be root's as well.
-    let (_, hello) = volume.greet(|| false)?;
+    let takes_commands = volume.takes_commands(|| false)?;
     let first = escape_path(&entry.dir);
-    if options.no_commands && hello.takes_commands {
+    if options.no_commands && takes_commands {
         let why =
             format!("the mount on {first} takes commands; unmount it, and mount it with nocommands first");
         return Err(Error::directory(dir, why));

@@ -1,54 +1,45 @@
-//! The volume of a mount, and the state that all request handlers share.
+//! A volume that is served, and the state that all requests share.
 //!
 //! The theme modules implement the requests on [`Served`]; this module knows none of them.
 
-use crate::Options;
-use crate::address::{ATTRIBUTE, Address, IMAGE_ATTRIBUTE, image_text};
-use crate::errno::{Errno, FuseResult};
+use crate::errno::{Errno, Reply};
+use crate::numbers::{Entry, NodeId};
+use crate::observer::{self, Notifications, Observer};
+use crate::root_attributes::{ADDRESS, IMAGE, image_text};
+use crate::serve_error::{Error, Result};
 use crate::statistics::{Operation, Statistics};
-use crate::table::{self, MountEntry};
 use crate::versions::{OpenVersion, Versions};
-use fuser::{INodeNo, Notifier};
-use lanefs::escape::escape_path;
-use lanefs::{AccessTimes, Ino, Volume};
+use lanefs::{AccessTimes, Attr, Ino, Volume};
 use parking_lot::Mutex;
-use std::cell::Cell;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-std::thread_local! {
-    static SERVES_THE_KERNEL: Cell<bool> = const { Cell::new(false) };
+/// Time for which a client that learns of every change may cache replies. A year stands for no limit.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 86_400);
+
+/// Choices for a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// Rule by which reading changes times of access.
+    pub access_times: AccessTimes,
+    /// True where that rule holds for directories, too; otherwise their times of access stay.
+    pub directory_access_times: bool,
+    /// False for a service whose socket gives counters only.
+    pub takes_commands: bool,
 }
 
-/// True in a thread that serves the kernel: the kernel already knows what such a thread changes.
-pub(crate) fn serves_the_kernel() -> bool {
-    SERVES_THE_KERNEL.get()
-}
-
-/// The directory and the device of a mount, by which its entry in the kernel's table is found.
-pub(crate) struct MountPoint {
-    pub(crate) dir: PathBuf,
-    pub(crate) device: u64,
-}
-
-impl MountPoint {
-    /// Finds all entries of the file system, the newest last.
-    fn all(&self) -> Vec<MountEntry> {
-        let mut mounts = table::mounts().unwrap_or_default();
-        mounts.retain(|entry| entry.device == self.device);
-        mounts
-    }
-
-    /// Finds the entry. The mount may have been moved, or bound to another directory.
-    fn find(&self) -> Option<MountEntry> {
-        let mut mounts = self.all();
-        let own = mounts.iter().rposition(|entry| entry.dir == self.dir);
-        own.map(|index| mounts.swap_remove(index)).or_else(|| mounts.pop())
+impl Default for ServeOptions {
+    fn default() -> Self {
+        ServeOptions {
+            access_times: AccessTimes::Relative,
+            directory_access_times: true,
+            takes_commands: true,
+        }
     }
 }
 
-/// The rules for times of access, which requests read and a remount changes.
+/// The rules for times of access, which requests read and [`Served::set_access_times`] changes.
 struct AccessRules {
     files: AtomicU8,
     directories: AtomicU8,
@@ -73,58 +64,105 @@ impl AccessRules {
     }
 }
 
-/// A volume that is served.
-pub(crate) struct Served {
+/// A volume that is served: its methods are the requests of a POSIX file system, for any number of threads.
+///
+/// The client has checked the permissions of the requester, as the kernel does for a mount. A lookup, and
+/// each request that makes a name, gives the client a reference to the inode, which it returns by
+/// [`forget`](Self::forget). A node is valid as long as the client has a reference to it.
+pub struct Served {
     pub(crate) versions: Versions,
     /// Rules for times of access of files and of directories.
     access_times: AccessRules,
-    /// The mount as the kernel's table has it, once it is there. Locked while the mount adopts the state
-    /// that the table shows.
-    mount_point: Mutex<Option<MountPoint>>,
     /// True where SELinux labels mean something to this host.
     pub(crate) host_has_labels: bool,
     pub(crate) statistics: Statistics,
-    /// False for a mount whose socket gives counters only.
+    /// False where the socket gives counters only.
     pub(crate) takes_commands: bool,
-    /// True for a mount that began with a change of the time of access by each reading: the kernel tells of
-    /// opens, which it never does again once the server has refused one.
-    pub(crate) hears_of_opens: bool,
-    /// Sends notifications to the kernel, once there is a connection.
-    pub(crate) notifier: OnceLock<Notifier>,
-    /// Address of the socket for commands, if the mount has one.
-    commands: OnceLock<Address>,
+    /// The client that caches replies, once there is one.
+    observer: OnceLock<Arc<dyn Observer>>,
+    /// The notifications that the observer gets, until the service ends.
+    notifications: Mutex<Option<Notifications>>,
+    /// Text of the address of the socket for commands, if there is one.
+    address: OnceLock<String>,
 }
 
 impl Served {
-    pub(crate) fn new(volume: Arc<Volume>, options: &Options) -> Self {
+    /// Serves a volume.
+    pub fn new(volume: Arc<Volume>, options: &ServeOptions) -> Self {
         Served {
             versions: Versions::new(volume),
             access_times: AccessRules::new(options.access_times, options.directory_access_times),
-            mount_point: Mutex::new(None),
             host_has_labels: std::fs::exists("/sys/fs/selinux/enforce").unwrap_or(false),
             statistics: Statistics::default(),
-            takes_commands: !options.no_commands,
-            hears_of_opens: options.access_times == AccessTimes::Always,
-            notifier: OnceLock::new(),
-            commands: OnceLock::new(),
+            takes_commands: options.takes_commands,
+            observer: OnceLock::new(),
+            notifications: Mutex::new(None),
+            address: OnceLock::new(),
         }
     }
 
-    /// Makes the address of the socket for commands known through the mount.
-    pub(crate) fn publish(&self, address: Address) {
-        let is_first = self.commands.set(address).is_ok();
-        debug_assert!(is_first, "a mount has one socket");
+    /// Lets `observer` learn of all changes that no request makes. From then on replies may be cached. A
+    /// volume that can be changed has one version as long as it is served.
+    ///
+    /// # Errors
+    /// [`Error::Observed`]: the volume has an observer already. [`Error::Ended`]: the service has ended. The
+    /// host's: no thread.
+    pub fn observe(self: &Arc<Self>, observer: Arc<dyn Observer>) -> Result<()> {
+        let served = Arc::downgrade(self);
+        // Weak, because the volume has the sender of the queue.
+        let is_held = move |ino| {
+            let served = served.upgrade();
+            served.is_some_and(|one| one.versions.current().open().is_ok_and(|volume| volume.is_held(ino)))
+        };
+        let current = self.versions.current();
+        let volume = current.open().map_err(|_| Error::Ended)?;
+        let started = Notifications::start(&volume, Arc::clone(&observer), is_held)
+            .map_err(|error| Error::io("starting a thread", &error))?;
+        *self.notifications.lock() = Some(started.ok_or(Error::Observed)?);
+        let is_first = self.observer.set(observer).is_ok();
+        debug_assert!(is_first, "a service has one observer");
+        Ok(())
     }
 
-    /// Returns what the mount tells its user by an attribute: the address of the socket, or the image; `None`
-    /// for any other attribute. Nobody else is told, by whichever way another user can reach the mount.
-    pub(crate) fn told(&self, uid: u32, ino: INodeNo, name: &[u8]) -> Option<FuseResult<Vec<u8>>> {
-        if ino != INodeNo::ROOT {
+    /// Returns when the observer has been notified of all changes of this thread.
+    pub fn flush_notifications(&self) {
+        let notifications = self.notifications.lock().clone();
+        if let Some(notifications) = notifications {
+            notifications.flush();
+        }
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.get().map(|observer| &**observer)
+    }
+
+    /// Returns the time for which the client may cache a reply, or that a name does not exist: without limit
+    /// where an observer learns of all changes, and not at all elsewhere.
+    pub fn validity(&self) -> Duration {
+        if self.observer.get().is_some() { NO_LIMIT } else { Duration::ZERO }
+    }
+
+    /// The reply with attributes of an inode.
+    pub(crate) fn entry(&self, volume: &OpenVersion<'_>, attr: Attr) -> Entry {
+        Entry { node: volume.numbers.node(attr.ino), attr, validity: self.validity() }
+    }
+
+    /// Makes the text of an address of the socket for commands known through the root directory.
+    pub(crate) fn publish(&self, address: String) {
+        let is_first = self.address.set(address).is_ok();
+        debug_assert!(is_first, "a service has one socket");
+    }
+
+    /// Returns what the service tells its user by an attribute of the root: the address of the socket, or the
+    /// image; `None` for any other attribute. Nobody else is told, by whichever way another user can reach
+    /// the service.
+    pub(crate) fn told(&self, uid: u32, node: NodeId, name: &[u8]) -> Option<Reply<Vec<u8>>> {
+        if node != NodeId::ROOT {
             return None;
         }
         let text = match name {
-            name if name == ATTRIBUTE.as_bytes() => Ok(self.commands.get()?.text()),
-            name if name == IMAGE_ATTRIBUTE.as_bytes() => {
+            name if name == ADDRESS.as_bytes() => Ok(self.address.get()?.clone()),
+            name if name == IMAGE.as_bytes() => {
                 self.versions.current().open().map(|volume| image_text(volume.file_id()))
             }
             _ => return None,
@@ -133,49 +171,73 @@ impl Served {
         Some(if is_owner { text.map(String::into_bytes) } else { Err(Errno::EPERM) })
     }
 
-    /// Does something for the kernel with the version to which an inode belongs, and counts it.
+    /// Does something for a request with the version to which an inode belongs, and counts it.
     pub(crate) fn with<T>(
         &self,
         operation: Operation,
-        node: INodeNo,
-        work: impl FnOnce(&OpenVersion<'_>) -> FuseResult<T>,
-    ) -> FuseResult<T> {
-        SERVES_THE_KERNEL.set(true);
+        node: NodeId,
+        work: impl FnOnce(&OpenVersion<'_>) -> Reply<T>,
+    ) -> Reply<T> {
+        observer::begin_to_answer();
         self.statistics.count(operation, || work(&self.versions.of(node)?.open()?))
     }
 
-    /// Sets the directory and the device of the mount, once the kernel's table has it.
-    pub(crate) fn set_mount_point(&self, mount_point: MountPoint) {
-        *self.mount_point.lock() = Some(mount_point);
+    /// [`with`](Self::with), for work whose reply has the attributes that it returns.
+    pub(crate) fn with_entry(
+        &self,
+        operation: Operation,
+        node: NodeId,
+        work: impl FnOnce(&OpenVersion<'_>) -> Reply<Attr>,
+    ) -> Reply<Entry> {
+        self.with(operation, node, |volume| work(volume).map(|attr| self.entry(volume, attr)))
     }
 
-    /// Returns the entry of the mount in the kernel's table.
-    pub(crate) fn entry(&self) -> Option<MountEntry> {
-        self.mount_point.lock().as_ref().and_then(MountPoint::find)
+    /// Returns the volume, of a service with several versions the current one, for use beside the service. At
+    /// the end of the service such a volume stays open.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: the service has ended.
+    pub fn volume(&self) -> Reply<Arc<Volume>> {
+        Ok(self.versions.current().open()?.share())
     }
 
-    /// Returns all directories on which the file system is mounted, the newest first.
-    pub(crate) fn mounted_on(&self) -> Vec<PathBuf> {
-        let entries = self.mount_point.lock().as_ref().map(MountPoint::all).unwrap_or_default();
-        entries.into_iter().rev().map(|entry| entry.dir).collect()
+    /// Returns the number of versions: the current one, and older ones of which the client has inodes.
+    pub fn version_count(&self) -> usize {
+        self.versions.count()
     }
 
-    /// Adopts the state that the kernel's table of mounts shows: the kernel changes it without a request
-    /// (`mount -o remount`). On return the volume is read-only where the table says so, and everything is
-    /// durable then.
-    pub(crate) fn adopt_state(&self) {
-        // The lock keeps an earlier reading of the table from overwriting a later one.
-        let mount_point = self.mount_point.lock();
-        let Some(entry) = mount_point.as_ref().and_then(MountPoint::find) else { return };
-        self.access_times.set(entry.access_times(), entry.directory_access_times());
-        let current = self.versions.current();
-        if let Ok(volume) = current.open()
-            && volume.is_read_only() != entry.all_read_only
-            && let Err(error) = volume.set_read_only(entry.all_read_only)
-        {
-            let state = if entry.all_read_only { "read-only" } else { "writable" };
-            log::error!("{}: the volume cannot become {state}: {error}", escape_path(&entry.dir));
+    /// Returns the counters of requests.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Ends the service: waits for requests in progress, and later ones fail with `ENOTCONN`. Returns the
+    /// volumes of all versions, the current one first.
+    pub fn end(&self) -> Vec<Arc<Volume>> {
+        *self.notifications.lock() = None;
+        let volumes = self.versions.end();
+        // A volume without an observer here may have one elsewhere.
+        if self.observer.get().is_some() {
+            volumes.iter().for_each(|volume| Notifications::end(volume));
         }
+        volumes
+    }
+
+    /// Makes the volume read-only, which makes everything durable, or takes that back.
+    ///
+    /// # Errors
+    /// Those of [`Volume::set_read_only`].
+    pub fn set_read_only(&self, read_only: bool) -> lanefs::Result<()> {
+        let current = self.versions.current();
+        match current.open() {
+            Ok(volume) if volume.is_read_only() != read_only => volume.set_read_only(read_only),
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes the rules for times of access, as [`ServeOptions`] has them.
+    pub fn set_access_times(&self, times: AccessTimes, directories: bool) {
+        self.access_times.set(times, directories);
     }
 
     /// The rule for times of access of files.

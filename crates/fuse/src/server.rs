@@ -1,24 +1,21 @@
-//! Requests of the kernel: each is counted, passed to the module that implements it, and replied to.
+//! Requests of the kernel: each is passed to the service, and its answer is the reply.
 
-use crate::attributes::Control;
-use crate::convert::{CACHE_TIMEOUT, Entry, from_system, no_entry};
-use crate::data::with_buffer;
-use crate::errno::{Errno, FuseResult};
+use crate::buffer::with_buffer;
+use crate::convert::{errno, from_system, node, requester};
+use crate::errno::Errno;
 use crate::kernel::MAX_WRITE;
-use crate::listing::ListReply;
 use crate::names::NewMode;
 use crate::opening;
+use crate::replies::{Answer, Entries, Names, answer_sized};
 use crate::served::Served;
-use crate::statistics::Operation;
-use crate::versions::OpenVersion;
+use crate::state::MountState;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags,
+    KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use lanefs::{Attr, SetAttr, Time};
+use lanefs::{SetAttr, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -52,76 +49,27 @@ const CAPABILITIES: [InitFlags; 10] = [
 /// Request handler of one mount, which the library calls.
 pub(crate) struct Server {
     served: Arc<Served>,
+    state: Arc<MountState>,
+    /// True for a mount that began with a change of the time of access by each reading: the kernel tells of
+    /// opens, which it never does again once the server has refused one.
+    hears_of_opens: bool,
     /// True where the kernel opens and closes files without a request: a handle has no state.
     no_open: bool,
 }
 
 impl Server {
-    pub(crate) fn new(served: Arc<Served>) -> Self {
-        Server { served, no_open: false }
-    }
-
-    /// Does something with the version to which an inode belongs, and returns the attributes that the kernel
-    /// gets.
-    fn entry(
-        &self,
-        operation: Operation,
-        node: INodeNo,
-        work: impl FnOnce(&OpenVersion<'_>) -> FuseResult<Attr>,
-    ) -> FuseResult<Entry> {
-        self.served.with(operation, node, |volume| work(volume).map(|attr| volume.entry(&attr)))
+    pub(crate) fn new(served: Arc<Served>, state: Arc<MountState>, hears_of_opens: bool) -> Self {
+        Server { served, state, hears_of_opens, no_open: false }
     }
 
     /// Replies to an open. "Not implemented" makes the kernel open files without a request from now on, and
     /// keep its caches.
     fn reply_open(&self, reply: ReplyOpen, flags: FopenFlags) {
         if self.no_open {
-            reply.error(Errno::ENOSYS.into());
+            reply.error(errno(Errno::ENOSYS));
         } else {
             reply.opened(FileHandle(0), flags);
         }
-    }
-}
-
-/// Replies with an inode to which the kernel has a reference now.
-fn reply_entry(result: FuseResult<Entry>, reply: ReplyEntry) {
-    match result {
-        Ok(Entry { attr, generation }) => reply.entry(&CACHE_TIMEOUT, &attr, generation),
-        Err(errno) => reply.error(errno.into()),
-    }
-}
-
-/// Replies with attributes.
-fn reply_attr(result: FuseResult<Entry>, reply: ReplyAttr) {
-    match result {
-        Ok(entry) => reply.attr(&CACHE_TIMEOUT, &entry.attr),
-        Err(errno) => reply.error(errno.into()),
-    }
-}
-
-/// Replies without data.
-fn reply_empty(result: FuseResult<()>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno.into()),
-    }
-}
-
-/// Replies with a number of bytes.
-fn reply_written(result: FuseResult<u32>, reply: ReplyWrite) {
-    match result {
-        Ok(bytes) => reply.written(bytes),
-        Err(errno) => reply.error(errno.into()),
-    }
-}
-
-/// Replies with a value, or with its size where the kernel requests only that.
-fn reply_xattr(result: FuseResult<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match result {
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE.into()),
-        Ok(value) => reply.data(&value),
-        Err(errno) => reply.error(errno.into()),
     }
 }
 
@@ -133,7 +81,7 @@ impl Filesystem for Server {
             }
         }
         let no_open = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
-        self.no_open = config.capabilities().contains(no_open) && !self.served.hears_of_opens;
+        self.no_open = config.capabilities().contains(no_open) && !self.hears_of_opens;
         // The library reduces each value to a possible one, and nothing depends on it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(MAX_BACKGROUND);
@@ -144,25 +92,16 @@ impl Filesystem for Server {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let served = &self.served;
-        let found =
-            served.with(Operation::Lookup, parent, |volume| served.lookup(volume, parent, name.as_bytes()));
-        // Inode 0 means that the name does not exist, which the kernel may cache.
-        let none = Entry { attr: no_entry(), generation: Generation(0) };
-        reply_entry(found.map(|entry| entry.unwrap_or(none)), reply);
+        reply.answer(self.served.lookup(node(parent), name.as_bytes()));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, times: u64) {
         // The request has no reply; the log has the error.
-        let _ = self
-            .served
-            .with(Operation::Forget, ino, |volume| Ok(volume.take_back(volume.numbers.ino(ino), times)?));
-        self.served.versions.retire();
+        let _ = self.served.forget(node(ino), times);
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let attr = self.entry(Operation::Getattr, ino, |volume| Ok(volume.getattr(volume.numbers.ino(ino))?));
-        reply_attr(attr, reply);
+        reply.answer(self.served.getattr(node(ino)));
     }
 
     fn setattr(
@@ -194,20 +133,11 @@ impl Filesystem for Server {
             atime: atime.map(|time| from_system(time, now)),
             mtime: mtime.map(|time| from_system(time, now)),
         };
-        let served = &self.served;
-        let changed =
-            self.entry(Operation::Setattr, ino, |volume| served.setattr(volume, request, ino, &set));
-        reply_attr(changed, reply);
+        reply.answer(self.served.setattr(&requester(request), node(ino), &set));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let target = self
-            .served
-            .with(Operation::Readlink, ino, |volume| Ok(volume.readlink(volume.numbers.ino(ino))?));
-        match target {
-            Ok(target) => reply.data(&target),
-            Err(errno) => reply.error(errno.into()),
-        }
+        reply.answer(self.served.readlink(node(ino)));
     }
 
     fn mknod(
@@ -220,11 +150,8 @@ impl Filesystem for Server {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let served = &self.served;
-        let created = self.entry(Operation::Mknod, parent, |volume| {
-            served.mknod(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, rdev)
-        });
-        reply_entry(created, reply);
+        let (by, mode) = (requester(request), NewMode { mode, umask });
+        reply.answer(self.served.mknod(&by, node(parent), name.as_bytes(), mode, rdev));
     }
 
     fn mkdir(
@@ -236,43 +163,25 @@ impl Filesystem for Server {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let served = &self.served;
-        let created = self.entry(Operation::Mkdir, parent, |volume| {
-            served.mkdir(volume, request, parent, name.as_bytes(), NewMode { mode, umask })
-        });
-        reply_entry(created, reply);
+        let (by, mode) = (requester(request), NewMode { mode, umask });
+        reply.answer(self.served.mkdir(&by, node(parent), name.as_bytes(), mode));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let served = &self.served;
         let target = target.as_os_str().as_bytes();
-        let created = self.entry(Operation::Symlink, parent, |volume| {
-            served.symlink(volume, request, parent, name.as_bytes(), target)
-        });
-        reply_entry(created, reply);
+        reply.answer(self.served.symlink(&requester(request), node(parent), name.as_bytes(), target));
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let served = &self.served;
-        let created =
-            self.entry(Operation::Link, parent, |volume| served.link(volume, ino, parent, name.as_bytes()));
-        reply_entry(created, reply);
+        reply.answer(self.served.link(node(ino), node(parent), name.as_bytes()));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let served = &self.served;
-        reply_empty(
-            served.with(Operation::Unlink, parent, |volume| served.unlink(volume, parent, name.as_bytes())),
-            reply,
-        );
+        reply.answer(self.served.unlink(node(parent), name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let served = &self.served;
-        reply_empty(
-            served.with(Operation::Rmdir, parent, |volume| served.rmdir(volume, parent, name.as_bytes())),
-            reply,
-        );
+        reply.answer(self.served.rmdir(node(parent), name.as_bytes()));
     }
 
     fn rename(
@@ -285,12 +194,8 @@ impl Filesystem for Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let served = &self.served;
-        let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
-        reply_empty(
-            served.with(Operation::Rename, parent, |volume| served.rename(volume, from, to, flags)),
-            reply,
-        );
+        let (from, to) = ((node(parent), name.as_bytes()), (node(new_parent), new_name.as_bytes()));
+        reply.answer(self.served.rename(from, to, flags.bits()));
     }
 
     fn create(
@@ -303,31 +208,23 @@ impl Filesystem for Server {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let served = &self.served;
-        let created = self.entry(Operation::Create, parent, |volume| {
-            served.create(volume, request, parent, name.as_bytes(), NewMode { mode, umask }, flags)
-        });
-        match created {
-            Ok(Entry { attr, generation }) => {
-                reply.created(&CACHE_TIMEOUT, &attr, generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
-            }
-            Err(errno) => reply.error(errno.into()),
-        }
+        let (by, mode) = (requester(request), NewMode { mode, umask });
+        reply.answer(self.served.create(&by, node(parent), name.as_bytes(), mode, flags));
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.served.file_opened(ino, flags);
+        self.served.file_opened(node(ino), opening::OpenFlags(flags.0));
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.served.directory_opened(ino, flags);
+        self.served.directory_opened(node(ino), opening::OpenFlags(flags.0));
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
     }
 
     /// Refuses the request: closing has nothing to write. The kernel sends no further ones.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS.into());
+        reply.error(errno(Errno::ENOSYS));
     }
 
     fn read(
@@ -341,13 +238,10 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let served = &self.served;
-        let keeps_access_time = opening::keeps_access_time(flags);
         with_buffer(size, |buffer| {
-            let read = |volume: &OpenVersion<'_>| served.read(volume, ino, offset, buffer, keeps_access_time);
-            match served.with(Operation::Read, ino, read) {
+            match self.served.read(node(ino), offset, buffer, opening::OpenFlags(flags.0)) {
                 Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
-                Err(errno) => reply.error(errno.into()),
+                Err(error) => reply.error(errno(error)),
             }
         });
     }
@@ -364,74 +258,34 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let served = &self.served;
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        reply_written(
-            served.with(Operation::Write, ino, |volume| {
-                served.write(volume, request, ino, offset, data, kills)
-            }),
-            reply,
-        );
+        reply.answer(self.served.write(&requester(request), node(ino), offset, data, kills));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let synced = self
-            .served
-            .with(Operation::Fsync, ino, |volume| Ok(volume.fsync(volume.numbers.ino(ino), data_only)?));
-        reply_empty(synced, reply);
+        reply.answer(self.served.fsync(node(ino), data_only));
     }
 
-    fn fsyncdir(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.fsync(request, ino, handle, data_only, reply);
+    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        reply.answer(self.served.fsync(node(ino), data_only));
     }
 
-    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let served = &self.served;
-        let listed = served.with(Operation::Readdir, ino, |volume| {
-            served.list(volume, ino, offset, &mut ListReply::Names(&mut reply))
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno.into()),
-        }
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, reply: ReplyDirectory) {
+        let mut reply = Names(reply);
+        let listed = self.served.list(node(ino), offset, &mut reply);
+        reply.0.answer(listed);
     }
 
-    fn readdirplus(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let served = &self.served;
-        let listed = served.with(Operation::Readdir, ino, |volume| {
-            served.list(volume, ino, offset, &mut ListReply::Entries(&mut reply))
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno.into()),
-        }
+    fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+        let mut reply = Entries(reply);
+        let listed = self.served.list_entries(node(ino), offset, &mut reply);
+        reply.0.answer(listed);
     }
 
     /// Also adopts the state of the mount: `remount` waits for that with statfs(2).
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.served.adopt_state();
-        match self.served.with(Operation::Statfs, INodeNo::ROOT, |volume| Ok(volume.statfs()?)) {
-            Ok(s) => {
-                let (free, inodes) = (s.free_blocks, s.inodes.saturating_add(s.free_inodes));
-                let size = s.block_size as u32;
-                reply.statfs(s.blocks, free, free, inodes, s.free_inodes, size, s.max_name, size);
-            }
-            Err(errno) => reply.error(errno.into()),
-        }
+        self.state.adopt();
+        reply.answer(self.served.statfs());
     }
 
     fn setxattr(
@@ -444,45 +298,19 @@ impl Filesystem for Server {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let served = &self.served;
-        let name = name.as_bytes();
-        reply_empty(
-            served.with(Operation::Setxattr, ino, |volume| {
-                served.setxattr(volume, request, ino, name, value, flags)
-            }),
-            reply,
-        );
+        reply.answer(self.served.setxattr(&requester(request), node(ino), name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let served = &self.served;
-        let name = name.as_bytes();
-        if let Some(told) = served.told(request.uid(), ino, name) {
-            return reply_xattr(told, size, reply);
-        }
-        reply_xattr(
-            served.with(Operation::Getxattr, ino, |volume| served.getxattr(volume, ino, name)),
-            size,
-            reply,
-        );
+        answer_sized(reply, size, self.served.getxattr(&requester(request), node(ino), name.as_bytes()));
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let served = &self.served;
-        reply_xattr(
-            served.with(Operation::Listxattr, ino, |volume| served.listxattr(volume, request, ino)),
-            size,
-            reply,
-        );
+        answer_sized(reply, size, self.served.listxattr(&requester(request), node(ino)));
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let served = &self.served;
-        let name = name.as_bytes();
-        reply_empty(
-            served.with(Operation::Removexattr, ino, |volume| served.removexattr(volume, ino, name)),
-            reply,
-        );
+        reply.answer(self.served.removexattr(node(ino), name.as_bytes()));
     }
 
     fn fallocate(
@@ -495,22 +323,11 @@ impl Filesystem for Server {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let served = &self.served;
-        let range = (offset, length);
-        reply_empty(
-            served.with(Operation::Fallocate, ino, |volume| {
-                served.fallocate(volume, request, ino, range, mode)
-            }),
-            reply,
-        );
+        reply.answer(self.served.fallocate(&requester(request), node(ino), (offset, length), mode));
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let served = &self.served;
-        match served.with(Operation::Seek, ino, |volume| served.seek(volume, ino, offset, whence)) {
-            Ok(offset) => reply.offset(offset),
-            Err(errno) => reply.error(errno.into()),
-        }
+        reply.answer(self.served.seek(node(ino), offset, whence));
     }
 
     fn copy_file_range(
@@ -526,15 +343,11 @@ impl Filesystem for Server {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let served = &self.served;
-        let (from, to) = ((from, from_offset), (to, to_offset));
-        let copied = served
-            .with(Operation::CopyRange, from.0, |volume| served.copy_range(volume, request, from, to, len));
-        reply_written(copied, reply);
+        let (from, to) = ((node(from), from_offset), (node(to), to_offset));
+        reply.answer(self.served.copy_range(&requester(request), from, to, len));
     }
 
-    /// Serves chattr(1) and lsattr(1), which know checksums of file data as copy on write, and refuses all
-    /// other controls; "not implemented" would reach the caller.
+    /// "Not implemented" for a control that the service does not have would reach the caller.
     fn ioctl(
         &self,
         _: &Request,
@@ -546,21 +359,7 @@ impl Filesystem for Server {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let served = &self.served;
-        let done = match Control::decode(control, data) {
-            Some(Control::Set(flags)) => {
-                let control = Control::Set(flags);
-                served.with(Operation::Setattr, ino, |volume| served.control(volume, ino, &control))
-            }
-            Some(control) => {
-                served.with(Operation::Getattr, ino, |volume| served.control(volume, ino, &control))
-            }
-            None => Err(Errno::ENOTTY),
-        };
-        match done {
-            Ok(answer) => reply.ioctl(0, &answer),
-            Err(error) => reply.error(error.into()),
-        }
+        reply.answer(self.served.control(node(ino), control, data));
     }
 
     /// Refuses the request: files are always ready. The kernel sends no further ones.
@@ -574,6 +373,6 @@ impl Filesystem for Server {
         _: PollFlags,
         reply: ReplyPoll,
     ) {
-        reply.error(Errno::ENOSYS.into());
+        reply.error(errno(Errno::ENOSYS));
     }
 }

@@ -4,16 +4,15 @@ use crate::control::{CommandSocket, Service};
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::mover::Mover;
-use crate::notify::{Invalidations, LISTENER};
-use crate::served::{MountPoint, Served};
+use crate::notify::KernelCache;
+use crate::served::{ServeOptions, Served};
 use crate::server::Server;
-use crate::state::StateWatch;
+use crate::state::{MountPoint, MountState, StateWatch};
 use crate::{Error, Options, Result, Statistics, ending, find, processes, table};
-use fuser::{Config, Notifier, Session, SessionACL};
-use lanefs::Volume;
+use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
+use lanefs::{AccessTimes, Volume};
 use parking_lot::Mutex;
-use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -61,12 +60,10 @@ pub struct Mount {
     dir: PathBuf,
     sender: Sender<Event>,
     events: Mutex<Receiver<Event>>,
-    notifier: Notifier,
-    /// `None` once the mount has ended.
-    invalidations: Option<Invalidations>,
+    state: Arc<MountState>,
     commands: Option<CommandSocket>,
     /// Watch over the state that a remount changes; `None` where the host does not let it.
-    state: Option<StateWatch>,
+    watch: Option<StateWatch>,
     stop_timeout: Duration,
     phase: Phase,
 }
@@ -100,7 +97,8 @@ impl Mount {
         let threads = options.thread_count()?;
         let options = &Options { read_only: options.read_only || volume.is_read_only(), ..options.clone() };
         let dir = directory(dir)?;
-        let served = Arc::new(Served::new(volume, options));
+        let served = Arc::new(Served::new(volume, &choices(options)));
+        let state = Arc::new(MountState::new(Arc::clone(&served)));
         let connection = kernel::mount(&dir, options)?;
         let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
@@ -108,23 +106,22 @@ impl Mount {
         config.n_threads = Some(threads);
         // Each thread has a connection of its own, so that replies do not share a queue.
         config.clone_fd = true;
-        let server = Server::new(Arc::clone(&served));
+        let hears_of_opens = options.access_times == AccessTimes::Always;
+        let server = Server::new(Arc::clone(&served), Arc::clone(&state), hears_of_opens);
         let started = Session::from_fd(server, connection, SessionACL::All, config);
         let session = started.map_err(|error| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             Error::io("initialising the connection to the kernel", &error)
         })?;
-        let _ = served.notifier.set(session.notifier());
         let (notifier, disconnected) = (session.notifier(), sender.clone());
         let mut mount = Mount {
             served,
             dir,
             sender,
             events: Mutex::new(events),
-            notifier,
-            invalidations: None,
+            state,
             commands: None,
-            state: None,
+            watch: None,
             stop_timeout: STOP_TIMEOUT,
             phase: Phase::Serving,
         };
@@ -138,18 +135,17 @@ impl Mount {
             .name("lanefs-mount".to_owned())
             .spawn(serve)
             .map_err(|error| Error::io("starting a thread", &error))?;
-        // Its thread, which ends later, must not keep the volume of somebody else.
-        let invalidations =
-            mount.invalidate(notifications).inspect_err(|_| drop(mount.served.versions.end()))?;
-        mount.invalidations = Some(invalidations);
+        let kernel = Arc::new(KernelCache { notifier, connection: notifications });
+        // The thread above, which ends later, must not keep the volume of somebody else.
+        mount.served.observe(kernel).inspect_err(|_| drop(mount.served.end()))?;
         rustix::fs::statfs(&mount.dir).map_err(|errno| {
             Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
         })?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
-            mount.served.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
-            mount.show_mark(mount.served.entry().as_ref().map(ending::mark_of));
-            mount.state = StateWatch::start(&mount.served)
+            mount.state.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
+            mount.show_mark(mount.state.entry().as_ref().map(ending::mark_of));
+            mount.watch = StateWatch::start(&mount.state)
                 .inspect_err(|error| log::warn!("changes by a remount are adopted late: {error}"))
                 .ok();
         }
@@ -162,18 +158,14 @@ impl Mount {
     /// The host's: no socket, or no thread.
     pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
-        if let (Some(invalidations), None) = (&self.invalidations, &self.commands) {
-            let socket = CommandSocket::start(Arc::clone(&self.served), invalidations.clone(), service);
+        if self.commands.is_none() {
+            let state = Arc::clone(&self.state);
+            // A command that begins after a remount meets the state after it.
+            let prepare = Box::new(move || state.adopt());
+            let socket = CommandSocket::start(Arc::clone(&self.served), service, prepare);
             self.commands = Some(socket.map_err(failed)?);
         }
         Ok(())
-    }
-
-    /// Lets the kernel know of changes that do not come from it.
-    fn invalidate(&self, connection: OwnedFd) -> Result<Invalidations> {
-        let current = self.served.versions.current();
-        let volume = current.open().map_err(|_| Error::Move("the mount has ended"))?;
-        Invalidations::start(&volume, &self.served, self.notifier.clone(), connection)
     }
 
     /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of
@@ -182,20 +174,18 @@ impl Mount {
     /// # Errors
     /// [`Error::Move`]: the mount has ended.
     pub fn volume(&self) -> Result<Arc<Volume>> {
-        let current = self.served.versions.current();
-        let volume = current.open().map_err(|_| Error::Move("the mount has ended"))?;
-        Ok(volume.share())
+        self.served.volume().map_err(|_| Error::ENDED)
     }
 
     /// Returns a handle that moves the mount to other versions of the volume.
     pub fn mover(&self) -> Mover {
-        Mover::new(&self.served, self.notifier.clone())
+        Mover::new(&self.served)
     }
 
     /// Returns the number of versions that the mount serves: the current one, and older ones of which files
     /// are in use or in the kernel's caches.
     pub fn versions(&self) -> usize {
-        self.served.versions.count()
+        self.served.version_count()
     }
 
     /// Sets the time for which a stopped mount waits for processes with open files; by default 5 seconds.
@@ -210,7 +200,7 @@ impl Mount {
 
     /// Returns the counters of requests.
     pub fn statistics(&self) -> &Statistics {
-        &self.served.statistics
+        self.served.statistics()
     }
 
     /// Returns a handle that stops the mount.
@@ -227,15 +217,13 @@ impl Mount {
         let ended = self.wait_for_end();
         // No more commands: this cancels those that execute, and waits for them.
         self.commands = None;
-        self.invalidations = None;
-        self.state = None;
+        self.watch = None;
         self.advance(Phase::Ended);
         // Waits for requests in progress; later ones fail.
-        let volumes = self.served.versions.end();
+        let volumes = self.served.end();
         debug_assert!(!volumes.is_empty(), "the volume is taken out once");
         self.advance(Phase::Closed);
         volumes.into_iter().try_for_each(|volume| {
-            volume.forget_listener(LISTENER);
             match Arc::try_unwrap(volume) {
                 Ok(volume) => volume.close(),
                 Err(volume) => {
@@ -259,7 +247,7 @@ impl Mount {
 
     /// Shows which mount this is, to processes that find the image in use.
     fn show_mark(&self, mark: Option<u64>) {
-        if let Ok(volume) = self.served.versions.current().open() {
+        if let Ok(volume) = self.served.volume() {
             volume.show_mark(mark);
         }
     }
@@ -290,11 +278,20 @@ impl Mount {
 
     /// Unmounts all directories on which the volume is mounted.
     fn leave(&self) {
-        let dirs = self.served.mounted_on();
+        let dirs = self.state.mounted_on();
         match dirs.is_empty() {
             true => leave_dir(&self.dir),
             false => dirs.iter().for_each(|dir| leave_dir(dir)),
         }
+    }
+}
+
+/// The choices for the service of a mount.
+fn choices(options: &Options) -> ServeOptions {
+    ServeOptions {
+        access_times: options.access_times,
+        directory_access_times: options.directory_access_times,
+        takes_commands: !options.no_commands,
     }
 }
 

@@ -10,8 +10,8 @@ use crate::calls::MAX_DATA_BYTES;
 use crate::client::{Interrupted, MountedVolume};
 use crate::encode::Value;
 use crate::remote::{ask, decoded};
+use crate::serve_error::{Error, Result};
 use crate::wire::{self, Purpose};
-use crate::{Error, Result};
 use lanefs::escape::escape_path;
 use lanefs::{Device, IoBuf, IoBufMut, UsedBlocks, Volume, VolumeSnapshot};
 use parking_lot::Mutex;
@@ -30,11 +30,11 @@ const GIVEN_UP: u8 = 4;
 
 /// The server's end: the snapshot of a connection.
 #[derive(Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedSnapshot {
     snapshot: Option<(VolumeSnapshot, Box<dyn Device>)>,
 }
 
-impl Served {
+impl ServedSnapshot {
     /// Executes a call on the snapshot, or the call that takes it. Returns the answer; `None` for bytes that
     /// are no call.
     pub(crate) fn execute(&mut self, volume: &Volume, call: &[u8]) -> Option<Vec<u8>> {
@@ -222,7 +222,7 @@ mod tests {
     fn a_client_reads_the_snapshot_and_not_the_volume() {
         let volume = volume();
         volume.write_file("/f", [7; 9000]).expect("a file");
-        let mut served = Served::default();
+        let mut served = ServedSnapshot::default();
         let taken = served.execute(&volume, &call(TAKE, &[1 << 20])).expect("an answer");
         assert_eq!(taken, [&[0][..], &(32_u64 << 20).to_le_bytes()].concat());
         volume.write_file("/f", [8; 9000]).expect("a file");
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn no_call_harms_the_server_whatever_its_bytes() {
         let volume = volume();
-        let mut served = Served::default();
+        let mut served = ServedSnapshot::default();
         for (number, arguments) in [(READ, &[0, 1][..]), (RELEASE, &[0, 1]), (GIVEN_UP, &[]), (9, &[])] {
             assert_eq!(served.execute(&volume, &call(number, arguments)), None, "nothing is taken yet");
         }

@@ -1,13 +1,12 @@
-//! The versions of a volume that a mount serves.
+//! The versions of a volume that a service has.
 //!
-//! Most mounts serve one. A mount that follows the tag of a publication moves to further ones: the root
-//! directory is that of the current version, and each other inode that the kernel knows belongs to the
-//! version in which the kernel found it. So an open file keeps its content, whatever is published. An older
-//! version ends when the kernel has returned all its inodes.
+//! Most services have one. A mount that follows the tag of a publication moves to further ones: the root
+//! directory is that of the current version, and each other inode that the client knows belongs to the
+//! version in which the client found it. So an open file keeps its content, whatever is published. An older
+//! version ends when the client has returned all its inodes.
 
-use crate::convert::{Entry, InodeNumbers, VERSIONS, generation};
-use crate::errno::{Errno, FuseResult};
-use fuser::INodeNo;
+use crate::errno::{Errno, Reply};
+use crate::numbers::{InodeNumbers, NodeId, VERSIONS};
 use lanefs::{Attr, Caller, Ino, Volume};
 use parking_lot::{MappedRwLockReadGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::BTreeSet;
@@ -15,20 +14,20 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Most names that do not exist and are noted. Others keep their version until the kernel needs memory.
+/// Most names that do not exist and are noted. Others keep their version until the client needs memory.
 const MAX_MISSING: usize = 1 << 16;
 
 /// A version of the volume.
 pub(crate) struct Version {
-    /// Taken out when the mount ends; later requests fail with `ENOTCONN`.
+    /// Taken out when the service ends; later requests fail with `ENOTCONN`.
     volume: RwLock<Option<Arc<Volume>>>,
     numbers: InodeNumbers,
-    /// Number of references to inodes that replies have given to the kernel and that it has not returned. The
-    /// kernel has the root without a reference, and never returns it.
+    /// Number of references to inodes that replies have given to the client and that it has not returned. The
+    /// client has the root without a reference, and never returns it.
     references: AtomicU64,
-    /// True once the mount has moved on.
+    /// True once the service has moved on.
     is_older: AtomicBool,
-    /// Names that the kernel looked for since then, and that do not exist: directory and name.
+    /// Names that the client looked for since then, and that do not exist: directory and name.
     missing: Mutex<BTreeSet<(Ino, Vec<u8>)>>,
 }
 
@@ -40,18 +39,18 @@ impl Version {
         Arc::new(Version { volume, numbers, references, is_older, missing })
     }
 
-    /// Opens the version for one request, or for the commands of one client. The mount's end waits until the
+    /// Opens the version for one request, or for the commands of one client. The end of the service waits until the
     /// value is dropped.
     ///
     /// # Errors
-    /// `ENOTCONN`: the mount has ended.
-    pub(crate) fn open(&self) -> FuseResult<OpenVersion<'_>> {
+    /// `ENOTCONN`: the service has ended.
+    pub(crate) fn open(&self) -> Reply<OpenVersion<'_>> {
         let volume = RwLockReadGuard::try_map(self.volume.read(), Option::as_ref);
         let volume = volume.map_err(|_| Errno::ENOTCONN)?;
         Ok(OpenVersion { numbers: self.numbers, version: self, volume })
     }
 
-    /// Number of the version, which tells it from the others of the mount.
+    /// Number of the version, which tells it from the others of the service.
     pub(crate) fn number(&self) -> u8 {
         self.numbers.version
     }
@@ -62,7 +61,7 @@ impl Version {
     }
 }
 
-/// A version in use: its volume, and what the kernel knows of it.
+/// A version in use: its volume, and what the client knows of it.
 pub(crate) struct OpenVersion<'v> {
     pub(crate) numbers: InodeNumbers,
     version: &'v Version,
@@ -78,17 +77,12 @@ impl Deref for OpenVersion<'_> {
 }
 
 impl OpenVersion<'_> {
-    /// The volume, for somebody who uses it beside the mount.
+    /// The volume, for somebody who uses it beside the service.
     pub(crate) fn share(&self) -> Arc<Volume> {
         Arc::clone(&self.volume)
     }
 
-    /// Converts attributes.
-    pub(crate) fn entry(&self, attr: &Attr) -> Entry {
-        Entry { attr: self.numbers.attr(attr), generation: generation(attr) }
-    }
-
-    /// Notes that the kernel learns that a name does not exist, where that keeps an older version.
+    /// Notes that the client learns that a name does not exist, where that keeps an older version.
     pub(crate) fn note_missing(&self, dir: Ino, name: &[u8]) {
         if self.version.is_older.load(SeqCst) {
             let mut missing = self.version.missing.lock();
@@ -103,31 +97,31 @@ impl OpenVersion<'_> {
         std::mem::take(&mut self.version.missing.lock())
     }
 
-    /// Looks up a name and gives the kernel a reference to its inode.
+    /// Looks up a name and gives the client a reference to its inode.
     pub(crate) fn give_named(&self, dir: Ino, name: &[u8]) -> lanefs::Result<Attr> {
         let attr = self.volume.lookup_held(&Caller::OWNER, dir, name)?;
         self.given(attr.ino)?;
         Ok(attr)
     }
 
-    /// Gives the kernel a reference to an inode.
+    /// Gives the client a reference to an inode.
     pub(crate) fn give(&self, ino: Ino) -> lanefs::Result<Attr> {
         let attr = self.volume.hold(ino)?;
         self.given(ino)?;
         Ok(attr)
     }
 
-    /// Takes back `count` references that the kernel returns, or that a reply could not take.
+    /// Takes back `count` references that the client returns, or that a reply could not take.
     pub(crate) fn take_back(&self, ino: Ino, count: u64) -> lanefs::Result<()> {
         if ino == self.numbers.root {
             return Ok(());
         }
         let before = self.version.references.fetch_sub(count, SeqCst);
-        debug_assert!(before >= count, "the kernel returns {count} references and has {before}");
+        debug_assert!(before >= count, "the client returns {count} references and has {before}");
         self.volume.release(ino, count)
     }
 
-    /// Counts a reference to an inode that is held. The root needs neither: it is never freed, and the kernel
+    /// Counts a reference to an inode that is held. The root needs neither: it is never freed, and the client
     /// returns references to it to the version that is current then.
     fn given(&self, ino: Ino) -> lanefs::Result<()> {
         if ino == self.numbers.root {
@@ -140,14 +134,14 @@ impl OpenVersion<'_> {
 
 struct State {
     current: Arc<Version>,
-    /// Versions of which the kernel has inodes.
+    /// Versions of which the client has inodes.
     older: Vec<Arc<Version>>,
 }
 
-/// All versions of a mount.
+/// All versions of a service.
 pub(crate) struct Versions {
     state: RwLock<State>,
-    /// Locked while the mount moves to another version.
+    /// Locked while the service moves to another version.
     moving: Mutex<()>,
 }
 
@@ -162,13 +156,13 @@ impl Versions {
         Arc::clone(&self.state.read().current)
     }
 
-    /// Returns the version to which an inode of the kernel belongs.
+    /// Returns the version to which an inode of the client belongs.
     ///
     /// # Errors
     /// `ESTALE`: there is none, which only a handle of a network file system can ask for.
-    pub(crate) fn of(&self, node: INodeNo) -> FuseResult<Arc<Version>> {
+    pub(crate) fn of(&self, node: NodeId) -> Reply<Arc<Version>> {
         match node {
-            INodeNo::ROOT => Ok(self.current()),
+            NodeId::ROOT => Ok(self.current()),
             node => self.numbered(InodeNumbers::version(node)).ok_or(Errno::ESTALE),
         }
     }
@@ -182,7 +176,7 @@ impl Versions {
         state.older.iter().find(|version| version.number() == number).cloned()
     }
 
-    /// Keeps other threads from moving the mount.
+    /// Keeps other threads from moving the service.
     pub(crate) fn moving(&self) -> MutexGuard<'_, ()> {
         self.moving.lock()
     }
@@ -210,7 +204,7 @@ impl Versions {
         self.state.read().older.clone()
     }
 
-    /// Ends the older versions that the kernel knows nothing of any more.
+    /// Ends the older versions that the client knows nothing of any more.
     pub(crate) fn retire(&self) {
         if !self.state.read().older.is_empty() {
             self.state.write().retire();
@@ -234,7 +228,7 @@ impl Versions {
 }
 
 impl State {
-    /// A version is found here only. So one that nobody else has now, and of which the kernel has no
+    /// A version is found here only. So one that nobody else has now, and of which the client has no
     /// inode, is not asked for again.
     fn retire(&mut self) {
         self.older.retain(|version| Arc::strong_count(version) > 1 || version.references.load(SeqCst) > 0);
@@ -253,36 +247,36 @@ mod tests {
         Arc::new(volume)
     }
 
-    /// Gives the kernel the file of a version; returns its number.
-    fn given(version: &Version) -> INodeNo {
+    /// Gives the client the file of a version; returns its number.
+    fn given(version: &Version) -> NodeId {
         let open = version.open().expect("serving");
         let attr = open.give_named(open.numbers.root, b"f").expect("found");
-        open.entry(&attr).attr.ino
+        open.numbers.node(attr.ino)
     }
 
-    fn take_back(versions: &Versions, node: INodeNo) {
+    fn take_back(versions: &Versions, node: NodeId) {
         let version = versions.of(node).expect("a version");
         let open = version.open().expect("serving");
         open.take_back(open.numbers.ino(node), 1).expect("taken back");
     }
 
     #[test]
-    fn a_version_ends_when_the_kernel_has_returned_its_inodes_and_no_request_uses_it() {
+    fn a_version_ends_when_the_client_has_returned_its_inodes_and_no_request_uses_it() {
         let versions = Versions::new(volume());
         let first = given(&versions.current());
         let in_use = versions.current();
         assert!(versions.replace(volume()).is_ok());
         let second = given(&versions.current());
         assert_ne!(first, second, "the numbers tell the versions");
-        assert_eq!(versions.of(INodeNo::ROOT).map(|version| version.number()), Ok(1));
+        assert_eq!(versions.of(NodeId::ROOT).map(|version| version.number()), Ok(1));
         take_back(&versions, first);
         versions.retire();
         assert_eq!(versions.count(), 2, "a request uses it");
-        // Such a request may give the kernel an inode still.
+        // Such a request may give the client an inode still.
         assert_eq!(given(&in_use), first);
         drop(in_use);
         versions.retire();
-        assert_eq!(versions.count(), 2, "the kernel has an inode of it");
+        assert_eq!(versions.count(), 2, "the client has an inode of it");
         take_back(&versions, first);
         versions.retire();
         assert_eq!((versions.count(), versions.of(first).err()), (1, Some(Errno::ESTALE)));
@@ -297,14 +291,14 @@ mod tests {
         let current = versions.current();
         let open = current.open().expect("serving");
         let root = open.give(open.numbers.root).expect("held");
-        assert_eq!(open.entry(&root).attr.ino, INodeNo::ROOT);
+        assert_eq!(open.numbers.node(root.ino), NodeId::ROOT);
         open.take_back(root.ino, 1).expect("taken back");
         open.take_back(root.ino, 1).expect("a reference that another version gave");
         assert!(!open.is_held(root.ino));
     }
 
     #[test]
-    fn a_mount_has_as_many_versions_as_numbers() {
+    fn a_service_has_as_many_versions_as_numbers() {
         let versions = Versions::new(volume());
         let mut given_numbers = vec![given(&versions.current())];
         for _ in 1..VERSIONS {

@@ -138,7 +138,7 @@ impl Publish {
     fn snapshot(&self, mount: &MountedVolume) -> Result<Box<dyn Source>, Failure> {
         let memory = self.snapshot_memory.unwrap_or(Snapshot::MEMORY);
         let snapshot = RemoteSnapshot::take(mount, memory, interrupt::raised)
-            .map_err(|error| mounted::image_mount_failure(&self.image, &error))?;
+            .map_err(|error| mounted::image_mount_failure(&self.image, &error.into()))?;
         let options = OpenOptions { cache: image::cache(), ..OpenOptions::from(Access::Read) };
         let volume = Volume::open_device(Box::new(snapshot.clone()), options);
         let volume = volume.map_err(|error| self.image.failure(&error))?;

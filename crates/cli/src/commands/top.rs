@@ -64,8 +64,7 @@ impl Top {
             mounted::with_claim(&self.volume, none)
         })?;
         interrupt::wait_for_commands();
-        let statistics =
-            || mount.statistics(interrupt::raised).map_err(|error| mounted::talk_failure(&error));
+        let statistics = || mount.statistics(interrupt::raised).map_err(mounted::talk_failure);
         let mut out = console::output();
         if self.prometheus {
             out.write_all(statistics()?.as_bytes())?;

@@ -1,0 +1,111 @@
+//! Moving a service to another version of its volume.
+//!
+//! All inodes but the root belong to one version, so the caches of a client stay true. Only the root changes:
+//! its attributes, its listing, and what its names mean. Linux drops everything that it has cached below a
+//! name of the root together with the name, except what is in use. That becomes cache again when it is
+//! closed, out of reach of any path; so it has to be dropped by name once more.
+
+use crate::numbers::NodeId;
+use crate::observer::answers_requests;
+use crate::serve_error::{Error, Result};
+use crate::served::Served;
+use crate::versions::OpenVersion;
+use lanefs::{Caller, DirEntry, FileKind, Ino, Volume};
+use std::sync::Arc;
+
+/// Entries of a directory that are read at a time.
+const ENTRIES: usize = 1024;
+
+impl Served {
+    /// Serves `volume` instead of the present one. On return every new lookup sees it. Files that are open,
+    /// and directories in use, stay those of the version in which they were opened; that version ends with
+    /// the last of them. No thread that answers requests may call it.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]: the service has ended. [`Error::Move`]: the present volume or `volume` can be
+    /// changed; files of 255 older versions are in use. [`Error::Volume`]: a root cannot be listed. The
+    /// service stays as it is, and `volume` closes.
+    pub fn move_to(&self, volume: Arc<Volume>) -> Result<()> {
+        debug_assert!(!answers_requests(), "a notification waits for threads that answer requests");
+        if !volume.is_read_only() {
+            return Err(Error::Move("the new version is open for writing"));
+        }
+        let _moving = self.versions.moving();
+        // Names, each with a NUL after it. They are read before anything changes, because a store may fail.
+        let mut names = Vec::new();
+        {
+            let current = self.versions.current();
+            let before = current.open().map_err(|_| Error::Ended)?;
+            if !before.is_read_only() {
+                return Err(Error::Move("its volume is open for writing"));
+            }
+            names_in_root(&before, &mut names)?;
+        }
+        names_in_root(&volume, &mut names)?;
+        if self.versions.replace(volume).is_err() {
+            return Err(Error::Move("files of too many older versions are in use; close some"));
+        }
+        if let Some(observer) = self.observer() {
+            // The client also caches that a name does not exist.
+            for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+                observer.name_changed(NodeId::ROOT, name);
+            }
+            observer.node_changed(NodeId::ROOT);
+        }
+        self.versions.retire();
+        Ok(())
+    }
+
+    /// Makes the client drop what it has of older versions and does not use, and ends the versions of which
+    /// it has nothing more. Costs a listing of each directory of an older version that the client knows.
+    pub fn end_unused(&self) {
+        for version in self.versions.older() {
+            let Ok(volume) = version.open() else { return };
+            for (dir, name) in volume.take_missing() {
+                self.drop_name(&volume, dir, &name);
+            }
+            for dir in volume.held() {
+                // A directory that cannot be read keeps its version a while longer.
+                let _ = self.drop_names(&volume, dir);
+            }
+        }
+        self.versions.retire();
+    }
+
+    /// Makes the client drop the names that it has of a directory; of any other inode it has none.
+    fn drop_names(&self, volume: &OpenVersion<'_>, dir: Ino) -> lanefs::Result<()> {
+        if volume.getattr(dir)?.kind != FileKind::Directory {
+            return Ok(());
+        }
+        for_each_entry(volume, dir, |entry| {
+            if volume.is_held(entry.ino) {
+                self.drop_name(volume, dir, &entry.name);
+            }
+        })
+    }
+
+    /// Makes the client drop a name.
+    fn drop_name(&self, volume: &OpenVersion<'_>, dir: Ino, name: &[u8]) {
+        if let Some(observer) = self.observer() {
+            observer.name_changed(volume.numbers.node(dir), name);
+        }
+    }
+}
+
+/// Adds the names in the root directory.
+fn names_in_root(volume: &Volume, names: &mut Vec<u8>) -> lanefs::Result<()> {
+    for_each_entry(volume, volume.root(), |entry| {
+        names.extend_from_slice(&entry.name);
+        names.push(0);
+    })
+}
+
+fn for_each_entry(volume: &Volume, dir: Ino, mut take: impl FnMut(&DirEntry)) -> lanefs::Result<()> {
+    let mut cookie = 0;
+    loop {
+        let entries = volume.readdir(&Caller::OWNER, dir, cookie, ENTRIES)?;
+        let Some(last) = entries.last() else { return Ok(()) };
+        cookie = last.cookie;
+        entries.iter().for_each(&mut take);
+    }
+}
