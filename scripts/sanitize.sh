@@ -114,7 +114,7 @@ part_asan() {
         asan -p lanefs --test it -- threads:: posix:: copy:: prealloc:: volume:: &&
         asan -p lanefs-gpu --lib &&
         asan -p lanefs-gpu --test it -- lookup:: list:: find:: changes:: &&
-        asan -p lanefs-fuse --lib &&
+        asan -p lanefs-serve -p lanefs-fuse --lib &&
         asan -p lanefs-fuse --test it -- posix:: coherence::
 }
 

@@ -1,7 +1,7 @@
 //! Messages to the server of a mount.
 
 use lanefs::{InodeSize, Volume};
-use lanefs_fuse::fuzzing::receive;
+use lanefs_serve::fuzzing::receive;
 use lanefs_testkit::volume::options;
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -1,11 +1,9 @@
 //! Conversion between the service's types and the library's.
 
-use crate::errno::Errno;
-use crate::numbers::{Entry, NodeId};
-use crate::requester::{Groups, Requester};
 use fuser::{FileAttr, FileType, Generation, INodeNo, Request, TimeOrNow};
 use lanefs::format::BLOCK;
 use lanefs::{FileKind, Time};
+use lanefs_serve::{Entry, Errno, Groups, NodeId, Requester};
 use std::time::{Duration, SystemTime};
 
 /// Bytes of the unit in which stat(2) counts blocks.

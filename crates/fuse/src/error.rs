@@ -48,9 +48,9 @@ pub enum Error {
     Volume(#[from] lanefs::Error),
 }
 
-impl From<crate::serve_error::Error> for Error {
-    fn from(error: crate::serve_error::Error) -> Self {
-        use crate::serve_error::Error as Service;
+impl From<lanefs_serve::Error> for Error {
+    fn from(error: lanefs_serve::Error) -> Self {
+        use lanefs_serve::Error as Service;
         match error {
             Service::Refused { dir, why } => Error::Directory { dir, why },
             Service::Host { what, errno } => Error::Host { what, errno },

@@ -4,14 +4,13 @@
 //! name only finds a candidate. The kernel must say that this process's user has made the mount; then the
 //! mount's server says which image it has open. The server of another user is never asked.
 
-use crate::address::{address_of_mount, image_of_mount};
-use crate::client::MountedVolume;
 use crate::handle::MountHandle;
 use crate::table::{self, MountEntry};
-use crate::wire::TIMEOUT;
 use crate::{Error, Result};
 use lanefs::FileId;
 use lanefs::escape::escape_path;
+use lanefs_serve::command::client::MountedVolume;
+use lanefs_serve::command::{TIMEOUT, address_of_mount, image_of_mount};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The handle that moves a mount to another version of its volume.
 
-use crate::served::Served;
 use crate::{Error, Result};
 use lanefs::Volume;
+use lanefs_serve::Served;
 use std::sync::{Arc, Weak};
 
 /// Handle that moves a mount to other versions of its volume.

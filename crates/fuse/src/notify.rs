@@ -1,9 +1,8 @@
 //! The kernel as the client that caches replies.
 
 use crate::convert::number;
-use crate::numbers::NodeId;
-use crate::observer::Observer;
 use fuser::Notifier;
+use lanefs_serve::{NodeId, Observer};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::ffi::OsStr;

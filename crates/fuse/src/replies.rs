@@ -1,14 +1,12 @@
 //! Answers of the service, sent as the library's replies.
 
 use crate::convert::{NO_ATTRIBUTES, attributes, errno, generation, kind, number};
-use crate::errno::{Errno, Reply};
-use crate::listing::{EntrySink, NameSink, Room};
-use crate::numbers::{Entry, Lookup, NodeId};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyStatfs, ReplyWrite, ReplyXattr,
 };
 use lanefs::{FileKind, StatFs};
+use lanefs_serve::{Entry, EntrySink, Errno, Lookup, NameSink, NodeId, Reply, Room};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

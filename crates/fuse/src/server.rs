@@ -2,12 +2,8 @@
 
 use crate::buffer::with_buffer;
 use crate::convert::{errno, from_system, node, requester};
-use crate::errno::Errno;
 use crate::kernel::MAX_WRITE;
-use crate::names::NewMode;
-use crate::opening;
 use crate::replies::{Answer, Entries, Names, answer_sized};
-use crate::served::Served;
 use crate::state::MountState;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags,
@@ -16,6 +12,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use lanefs::{SetAttr, Time};
+use lanefs_serve::{Errno, NewMode, Served};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -213,12 +210,12 @@ impl Filesystem for Server {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.served.file_opened(node(ino), opening::OpenFlags(flags.0));
+        self.served.file_opened(node(ino), lanefs_serve::OpenFlags(flags.0));
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.served.directory_opened(node(ino), opening::OpenFlags(flags.0));
+        self.served.directory_opened(node(ino), lanefs_serve::OpenFlags(flags.0));
         self.reply_open(reply, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR);
     }
 
@@ -239,7 +236,7 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         with_buffer(size, |buffer| {
-            match self.served.read(node(ino), offset, buffer, opening::OpenFlags(flags.0)) {
+            match self.served.read(node(ino), offset, buffer, lanefs_serve::OpenFlags(flags.0)) {
                 Ok(bytes) => reply.data(buffer.get(..bytes).unwrap_or_default()),
                 Err(error) => reply.error(errno(error)),
             }

@@ -1,17 +1,17 @@
 //! Mounts: start, service, end.
 
-use crate::control::{CommandSocket, Service};
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::mover::Mover;
 use crate::notify::KernelCache;
-use crate::served::{ServeOptions, Served};
 use crate::server::Server;
 use crate::state::{MountPoint, MountState, StateWatch};
-use crate::{Error, Options, Result, Statistics, ending, find, processes, table};
+use crate::{Error, Options, Result, ending, find, processes, table};
 use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
+use lanefs_serve::command::{CommandSocket, Service};
+use lanefs_serve::{ServeOptions, Served, Statistics};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -1,6 +1,5 @@
 //! Unmounting, and waiting until the volume is closed.
 
-use crate::address::image_of_mount;
 use crate::handle::MountHandle;
 use crate::kernel::{self, UnmountMode};
 use crate::table::{self, MountEntry};
@@ -9,6 +8,7 @@ use lanefs::escape::escape_path;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;
 use lanefs::{FileId, ImageUse};
+use lanefs_serve::command::image_of_mount;
 use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -5,14 +5,19 @@
 //! version in which the client found it. So an open file keeps its content, whatever is published. An older
 //! version ends when the client has returned all its inodes.
 
+mod numbers;
+
 use crate::errno::{Errno, Reply};
-use crate::numbers::{InodeNumbers, NodeId, VERSIONS};
 use lanefs::{Attr, Caller, Ino, Volume};
+use numbers::VERSIONS;
 use parking_lot::{MappedRwLockReadGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+pub(crate) use numbers::InodeNumbers;
+pub use numbers::{Entry, Lookup, NodeId};
 
 /// Most names that do not exist and are noted. Others keep their version until the client needs memory.
 const MAX_MISSING: usize = 1 << 16;

@@ -5,10 +5,10 @@
 //! name of the root together with the name, except what is in use. That becomes cache again when it is
 //! closed, out of reach of any path; so it has to be dropped by name once more.
 
-use crate::numbers::NodeId;
-use crate::observer::answers_requests;
-use crate::serve_error::{Error, Result};
+use crate::error::{Error, Result};
 use crate::served::Served;
+use crate::served::observer::answers_requests;
+use crate::versions::NodeId;
 use crate::versions::OpenVersion;
 use lanefs::{Caller, DirEntry, FileKind, Ino, Volume};
 use std::sync::Arc;

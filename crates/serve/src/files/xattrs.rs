@@ -4,10 +4,10 @@
 //! system.
 
 use crate::errno::{Errno, Reply};
-use crate::numbers::NodeId;
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
+use crate::versions::NodeId;
 use lanefs::{Caller, Code, Ino, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;

@@ -1,8 +1,8 @@
 //! Access for the fuzz targets.
 
-use crate::calls;
-use crate::streams::{Ask, CommandLine, Done};
-use crate::wire::{self, Hello, Kind, Patience, Request};
+use crate::command::calls;
+use crate::command::streams::{Ask, CommandLine, Done};
+use crate::command::wire::{self, Hello, Kind, Patience, Request};
 use lanefs::FileSystem;
 use std::os::unix::net::UnixStream;
 

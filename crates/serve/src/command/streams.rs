@@ -1,7 +1,7 @@
 //! Standard streams of a command that the server executes, and the few files of the host that it reads. They
 //! are the client's: the server asks the client to read and write them.
 
-use crate::encode::{Value, put_list, take_list};
+use crate::command::encode::{Value, put_list, take_list};
 use std::ffi::OsString;
 use std::io::Result;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

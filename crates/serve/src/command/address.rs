@@ -1,12 +1,12 @@
 //! Extended attributes of a mount's root directory, which tell its owner about its server.
 //!
 //! The kernel decides who reaches the mount, and says which user asks for an attribute; only the user of the
-//! mount gets these. [`ADDRESS`] names the mount's socket and holds the secret of each end. The name is
+//! mount gets these. [`ADDRESS_ATTRIBUTE`] names the mount's socket and holds the secret of each end. The name is
 //! random, so nobody can bind it before the server does; a process that binds it afterwards lacks the
-//! server's secret. [`IMAGE`] says which image the server has open.
+//! server's secret. [`IMAGE_ATTRIBUTE`] says which image the server has open.
 
-use crate::root_attributes::{ADDRESS, IMAGE, parse_image};
-use crate::wire::{SECRET_BYTES, Secret, VERSION};
+use crate::command::wire::{SECRET_BYTES, Secret, VERSION};
+use crate::served::{ADDRESS_ATTRIBUTE, IMAGE_ATTRIBUTE, parse_image};
 use lanefs::FileId;
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 256;
 /// # Errors
 /// The kernel's, or the server's; `NODATA` for a server that does not tell.
 pub fn image_of_mount(dir: &Path) -> rustix::io::Result<Option<FileId>> {
-    parse_image(&attribute(dir, IMAGE)?).ok_or(Errno::NODATA)
+    parse_image(&attribute(dir, IMAGE_ATTRIBUTE)?).ok_or(Errno::NODATA)
 }
 
 /// Reads the text of the address of the mount on `dir`.
@@ -29,7 +29,7 @@ pub fn image_of_mount(dir: &Path) -> rustix::io::Result<Option<FileId>> {
 /// # Errors
 /// The kernel's, or the server's.
 pub fn address_of_mount(dir: &Path) -> rustix::io::Result<Vec<u8>> {
-    attribute(dir, ADDRESS)
+    attribute(dir, ADDRESS_ATTRIBUTE)
 }
 
 fn attribute(dir: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {

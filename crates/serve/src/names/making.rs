@@ -1,11 +1,11 @@
 //! Names: lookup, creation, renaming and removal.
 
 use crate::errno::{Errno, Reply};
-use crate::numbers::{Entry, Lookup, NodeId};
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::OpenVersion;
+use crate::versions::{Entry, Lookup, NodeId};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, RenameMode, SetAttr, Volume};
 
 const OWNER: Caller = Caller::OWNER;

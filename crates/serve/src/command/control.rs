@@ -3,15 +3,15 @@
 //! A connection has a thread of its own. The server reads and writes no file of the host for a client, and
 //! waits for one only where nobody else waits with it.
 
-use crate::address::Address;
-use crate::calls;
-use crate::relay::Relay;
+use crate::command::address::Address;
+use crate::command::calls;
+use crate::command::relay::Relay;
+use crate::command::snapshots::ServedSnapshot;
+use crate::command::streams::{ClientStreams, CommandLine, Done, Stream};
+use crate::command::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use crate::served::Served;
-use crate::snapshots::ServedSnapshot;
 use crate::statistics::Statistics;
-use crate::streams::{ClientStreams, CommandLine, Done, Stream};
 use crate::versions::Version;
-use crate::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
 use lanefs::Volume;
 use parking_lot::RwLock;
 use rustix::fd::OwnedFd;

@@ -4,10 +4,10 @@
 //! cookie plus 2. A cookie stays valid while names are added and removed, so an open directory has no state.
 
 use crate::errno::{Errno, Reply};
-use crate::numbers::{Entry, NodeId};
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::OpenVersion;
+use crate::versions::{Entry, NodeId};
 use lanefs::{Caller, Code, DirEntry, FileKind, Ino};
 
 const OWNER: Caller = Caller::OWNER;

@@ -6,12 +6,12 @@
 //! server neither opens a file nor connects to anything for it. A snapshot belongs to a connection, and ends
 //! with it.
 
-use crate::calls::MAX_DATA_BYTES;
-use crate::client::{Interrupted, MountedVolume};
-use crate::encode::Value;
-use crate::remote::{ask, decoded};
-use crate::serve_error::{Error, Result};
-use crate::wire::{self, Purpose};
+use crate::command::calls::MAX_DATA_BYTES;
+use crate::command::client::{Interrupted, MountedVolume};
+use crate::command::encode::Value;
+use crate::command::remote::{ask, decoded};
+use crate::command::wire::{self, Purpose};
+use crate::error::{Error, Result};
 use lanefs::escape::escape_path;
 use lanefs::{Device, IoBuf, IoBufMut, UsedBlocks, Volume, VolumeSnapshot};
 use parking_lot::Mutex;

@@ -1,10 +1,10 @@
 //! Attributes, and the set-id bits and capabilities that a change by an unprivileged user removes.
 
 use crate::errno::{Errno, Reply};
-use crate::numbers::{Entry, NodeId};
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
+use crate::versions::{Entry, NodeId};
 use lanefs::{Caller, Code, FileKind, Ino, SetAttr, StatFs, Volume};
 
 const OWNER: Caller = Caller::OWNER;

@@ -23,7 +23,7 @@ pub(crate) const SECRET_BYTES: usize = 16;
 /// Largest content of a frame: more than the longest command line of Linux, and than a piece of data.
 pub(crate) const MAX_FRAME_BYTES: usize = 8 << 20;
 /// Time for a handshake, and for the rest of a frame that has begun.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest wait before a thread checks again whether it is to stop.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };

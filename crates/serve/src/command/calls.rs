@@ -4,7 +4,7 @@
 //! rights on the host. It reaches the volume by these calls. So the server needs no file of the host, and
 //! nobody reads or writes one with the server's rights.
 
-use crate::encode::{Value, put_list, take_list};
+use crate::command::encode::{Value, put_list, take_list};
 use lanefs::FileSystem;
 use lanefs::bulk::Change;
 

@@ -1,9 +1,9 @@
 //! Opening of files and directories. An open file has no state, so a client need not say that it opens one,
 //! unless each reading is to change the time of access: reads from its cache reach no server, but opens do.
 
-use crate::numbers::NodeId;
 use crate::served::Served;
 use crate::statistics::Operation;
+use crate::versions::NodeId;
 use lanefs::{AccessTimes, Ino, Volume};
 
 /// Flags of `open(2)`, as Linux has them.

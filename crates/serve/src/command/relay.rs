@@ -4,8 +4,8 @@
 //! The server touches no descriptor of a client. So a stream that never takes or gives anything holds up its
 //! own command only, and only until the client or the mount ends.
 
-use crate::streams::{Ask, ClientStreams, Done, MAX_PIECE_BYTES, Stream, Terminals};
-use crate::wire::{self, Kind, Patience};
+use crate::command::streams::{Ask, ClientStreams, Done, MAX_PIECE_BYTES, Stream, Terminals};
+use crate::command::wire::{self, Kind, Patience};
 use parking_lot::{Condvar, Mutex};
 use rustix::fd::OwnedFd;
 use std::io::{Error, ErrorKind, Result};

@@ -1,9 +1,9 @@
 //! Commands for a mounted volume: the client's end of the socket that `control` opens.
 
-use crate::address::Address;
-use crate::serve_error::{Error, Result};
-use crate::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
-use crate::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
+use crate::command::address::Address;
+use crate::command::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
+use crate::command::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
+use crate::error::{Error, Result};
 use lanefs::escape::escape_path;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;

@@ -2,18 +2,25 @@
 //!
 //! The theme modules implement the requests on [`Served`]; this module knows none of them.
 
+mod moving;
+mod observer;
+mod root_attributes;
+
 use crate::errno::{Errno, Reply};
-use crate::numbers::{Entry, NodeId};
-use crate::observer::{self, Notifications, Observer};
-use crate::root_attributes::{ADDRESS, IMAGE, image_text};
-use crate::serve_error::{Error, Result};
+use crate::error::{Error, Result};
 use crate::statistics::{Operation, Statistics};
+use crate::versions::{Entry, NodeId};
 use crate::versions::{OpenVersion, Versions};
 use lanefs::{AccessTimes, Attr, Ino, Volume};
+use observer::Notifications;
 use parking_lot::Mutex;
+use root_attributes::{ADDRESS, IMAGE, image_text};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+pub use observer::Observer;
+pub(crate) use root_attributes::{ADDRESS as ADDRESS_ATTRIBUTE, IMAGE as IMAGE_ATTRIBUTE, parse_image};
 
 /// Time for which a client that learns of every change may cache replies. A year stands for no limit.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 86_400);

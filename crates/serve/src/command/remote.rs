@@ -1,10 +1,10 @@
 //! A volume that the server of a mount has open, as its clients see it.
 
-use crate::calls::{APPLY, MAX_DATA_BYTES, READ, READDIR, ROOT, SYNC, WRITE, calls};
-use crate::client::{Interrupted, MountedVolume, patient};
-use crate::encode::{Value, put_list};
-use crate::serve_error::{Error, Result};
-use crate::wire::{self, Kind, Patience, Purpose};
+use crate::command::calls::{APPLY, MAX_DATA_BYTES, READ, READDIR, ROOT, SYNC, WRITE, calls};
+use crate::command::client::{Interrupted, MountedVolume, patient};
+use crate::command::encode::{Value, put_list};
+use crate::command::wire::{self, Kind, Patience, Purpose};
+use crate::error::{Error, Result};
 use lanefs::bulk::{Applied, Change};
 use lanefs::escape::escape_path;
 use lanefs::{

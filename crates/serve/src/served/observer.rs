@@ -11,8 +11,8 @@
 //! or it is no longer held. Names need no such care: Linux locks the directory for a lookup, and the
 //! notification of a name takes the same lock.
 
-use crate::numbers::{InodeNumbers, NodeId};
 use crate::versions::OpenVersion;
+use crate::versions::{InodeNumbers, NodeId};
 use lanefs::{Changed, Ino, Volume};
 use std::cell::Cell;
 use std::sync::Arc;

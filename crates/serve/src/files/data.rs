@@ -1,12 +1,12 @@
 //! Content of files: reading, writing, allocation, holes, copies.
 
-use crate::attributes::kill_privileges;
 use crate::errno::{Errno, Reply};
-use crate::numbers::NodeId;
-use crate::opening::OpenFlags;
+use crate::files::attributes::kill_privileges;
+use crate::files::opening::OpenFlags;
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
+use crate::versions::NodeId;
 use crate::versions::OpenVersion;
 use lanefs::format::BLOCK;
 use lanefs::{Allocate, Caller, Code, Ino, Seek};

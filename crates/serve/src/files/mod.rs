@@ -1,0 +1,9 @@
+//! Requests about one inode: content, attributes, extended attributes, and the privileges that a change takes
+//! away. They must never know a name.
+
+mod attributes;
+mod data;
+mod opening;
+mod xattrs;
+
+pub use opening::OpenFlags;

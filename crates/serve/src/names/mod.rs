@@ -1,0 +1,8 @@
+//! Requests about names. They know directories, references and the owner of a new inode, and must never know
+//! the content of a file.
+
+mod listing;
+mod making;
+
+pub use listing::{EntrySink, NameSink, Room};
+pub use making::NewMode;
