@@ -10,7 +10,7 @@ use crate::resolve::{self, Start};
 use crate::steps::{DIRECTORY_PERM, Step};
 use crate::types::{Attr, Caller, Ino, RenameMode, SetAttr};
 use crate::volume::Volume;
-use crate::{attempt::Core, error::Outcome, namespace, xattr};
+use crate::{attempt::Core, error::Outcome, lookup, xattr};
 use lanefs_format::{Code, FileKind};
 
 /// # Names and attributes, by path
@@ -160,7 +160,7 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`] for any other inode; those of [`resolve`](Self::resolve).
     pub fn read_link(&self, path: impl AsPath) -> Result<Vec<u8>> {
-        self.view_at(path.as_path(), false, |core, node| namespace::readlink(core, node.ino))
+        self.view_at(path.as_path(), false, |core, node| lookup::readlink(core, node.ino))
     }
 
     /// Changes attributes. Symbolic links are followed.

@@ -1,4 +1,4 @@
-//! Durability: commits, and the thread that makes them in the background.
+//! Durability: the mark of a volume in use, commits, and the thread that makes them in the background.
 
 use crate::attempt::Core;
 use crate::counts::Counts;
@@ -8,12 +8,43 @@ use crate::options::Access;
 use crate::shared::Shared;
 use crate::transaction::{free_deferred, put_back};
 use crate::writer::{Freed, Writer};
-use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK};
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, Code};
 use lanefs_store::{Closed, Fault, Reader, Snapshot, Store, Totals};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Shared {
+    /// Marks the volume as in use before its first change, and starts the threads that make changes durable.
+    ///
+    /// # Errors
+    /// [`Code::ReadOnly`]: the volume takes no changes. The device's.
+    #[inline]
+    pub(crate) fn begin_changes(&self) -> Result<()> {
+        if self.access == Access::Read || self.frozen.load(Ordering::Acquire) {
+            return Err(Code::ReadOnly.into());
+        }
+        if self.state.store.has_failed() {
+            return Err(Error::write_failed());
+        }
+        if !self.marked.load(Ordering::Acquire) {
+            let mut superblock = self.superblock.lock();
+            if self.frozen.load(Ordering::Acquire) {
+                return Err(Code::ReadOnly.into());
+            }
+            if !self.marked.load(Ordering::Acquire) {
+                // From then on the counts of the log are valid, and those of the superblock are not.
+                self.state.store.begin_log(self.totals_with(Counts::default()))?;
+                self.write_superblock(&mut superblock, false)?;
+                self.marked.store(true, Ordering::Release);
+                if !self.commits_in_background.swap(true, Ordering::Relaxed) {
+                    self.spawn_helper("lanefs-commit", Shared::run_committer);
+                    self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes all changes so far durable. Operations go on meanwhile, except while the changed blocks are
     /// copied. Threads that call it at the same time share a commit.
     ///

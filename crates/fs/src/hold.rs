@@ -16,7 +16,7 @@ use crate::options::Access;
 use crate::types::{Attr, Caller, Ino};
 use crate::volume::Volume;
 use crate::write_plan::WritePlan;
-use crate::{namespace, ops, reclaim};
+use crate::{lookup, namespace, ops, reclaim};
 use lanefs_format::inode as f;
 use smallvec::SmallVec;
 
@@ -96,7 +96,7 @@ impl Volume {
     pub fn lookup_held(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<Attr> {
         let mut counting = HolderCount::new(self);
         let attr = self.view(|core| {
-            let ino = namespace::lookup(core, who, dir.0, name)?.0;
+            let ino = lookup::lookup(core, who, dir.0, name)?.0;
             counting.count(ino);
             Inode::load(core, ino)?.attr()
         })?;

@@ -33,8 +33,8 @@
 //! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
 //! | space | `space`: blocks and inodes |
 //! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`; `write_plan`: the file data that a change writes at its end; `data`, `attr`; `transaction`: the end of a change |
-//! | names | `dir`, `orphans`, `namespace`, `resolve` |
-//! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability; `retry`: attempts until one is valid; `volume` |
+//! | names | `dir`, `orphans`; `lookup`: reading names; `namespace`: changing them; `resolve` |
+//! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability, and the first change; `retry`: attempts until one is valid; `volume` |
 //! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
 //! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `replacement`, `read_dir`, `tree`, `batch`, `engine`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
 //! | calls also from another process | `file_system` |
@@ -91,6 +91,7 @@ mod inode;
 mod inspect;
 mod journal;
 mod lists;
+mod lookup;
 mod lookup_service;
 mod map;
 mod memory;

@@ -1,49 +1,19 @@
-//! Operations on names: create, link, unlink, rename.
+//! Changes of names: create, link, unlink, rename.
 
 use crate::attempt::Core;
 use crate::dir::{self, Name, Region};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::inode::{Inode, NewInode, add_links};
+use crate::lookup::check_name;
 use crate::perm::{self, SEARCH, WRITE, access};
 use crate::types::{Caller, RenameMode};
 use crate::{data, lists, map, orphans, space, xattr};
-use lanefs_format::{Code, FileKind, MAX_NAME, MAX_SYMLINK, inode as f};
+use lanefs_format::{Code, FileKind, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
-
-/// Checks that a directory can hold a name.
-///
-/// # Errors
-/// [`Code::NameTooLong`]; [`Code::NotFound`] for an empty name; [`Code::Invalid`] for one with a slash or a
-/// NUL.
-pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
-    if name.len() > MAX_NAME {
-        return Err(Code::NameTooLong.into());
-    }
-    if name.is_empty() {
-        return Err(Code::NotFound.into());
-    }
-    if memchr::memchr2(b'/', 0, name).is_some() {
-        return Err(Code::Invalid.into());
-    }
-    Ok(())
-}
 
 fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
-}
-
-/// Looks up the inode and type of a name, including `.` and `..`.
-pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
-    let node = Inode::directory(core, dir)?;
-    access(core, who, &node, SEARCH)?;
-    match name {
-        b"." => return Ok((dir, FileKind::Directory)),
-        b".." => return Ok((node.parent(), FileKind::Directory)),
-        _ => check_name(name)?,
-    }
-    let entry = dir::find(core, &node, Name::new(core.seed, name))?.ok_or(Code::NotFound)?;
-    Ok((entry.ino(), entry.kind()?))
 }
 
 /// Checks that a directory has a name.
@@ -141,20 +111,6 @@ pub(crate) fn symlink<'v>(
     let node = create(edit, who, dir, name, FileKind::Symlink, 0o777, 0)?;
     data::write_new(edit, node, target)?;
     Ok(node)
-}
-
-pub(crate) fn readlink(core: &Core, ino: u64) -> Outcome<Vec<u8>> {
-    let node = Inode::load(core, ino)?;
-    if node.kind()? != FileKind::Symlink {
-        return Err(Code::Invalid.into());
-    }
-    let size = node.size();
-    if size > MAX_SYMLINK as u64 {
-        return Err(Fault::damaged(node.view.at(), "a symbolic link that is too long"));
-    }
-    let mut target = vec![0; size as usize];
-    data::read(core, node, 0, &mut target)?;
-    Ok(target)
 }
 
 pub(crate) fn link<'v>(

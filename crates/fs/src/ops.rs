@@ -14,7 +14,7 @@ use crate::types::{
     XattrMode,
 };
 use crate::volume::Volume;
-use crate::{attr, data, dir, lists, namespace, xattr};
+use crate::{attr, data, dir, lists, lookup, namespace, xattr};
 use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
 
@@ -157,7 +157,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NameTooLong`], [`Code::AccessDenied`].
     pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
-        self.view(|core| namespace::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+        self.view(|core| lookup::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
     }
 
     /// Returns the attributes of an inode.
@@ -282,7 +282,7 @@ impl Volume {
     /// # Errors
     /// [`Code::Invalid`] for any other inode.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.view(|core| namespace::readlink(core, ino.0))
+        self.view(|core| lookup::readlink(core, ino.0))
     }
 
     /// Gives an inode another name.

@@ -3,7 +3,7 @@
 use crate::attempt::Core;
 use crate::error::Outcome;
 use crate::inode::Inode;
-use crate::namespace;
+use crate::lookup;
 use crate::path::{split_first, split_last};
 use crate::perm::{SEARCH, access};
 use crate::types::Caller;
@@ -53,7 +53,7 @@ pub(crate) fn locate(
             return Err(Code::NotDirectory.into());
         }
         let is_last = split_first(rest).is_none();
-        let (ino, found) = match namespace::lookup(core, start.who, dir, name) {
+        let (ino, found) = match lookup::lookup(core, start.who, dir, name) {
             Ok(found) => found,
             Err(lanefs_store::Fault::Code(Code::NotFound)) if !is_last => {
                 return Err(Code::ComponentNotFound.into());
@@ -69,7 +69,7 @@ pub(crate) fn locate(
             if followed > MAX_SYMLINKS_FOLLOWED {
                 return Err(Code::SymlinkLoop.into());
             }
-            let mut target = namespace::readlink(core, ino)?;
+            let mut target = lookup::readlink(core, ino)?;
             dir = from(&target, dir);
             kind = FileKind::Directory;
             target.extend_from_slice(rest);

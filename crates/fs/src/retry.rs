@@ -1,10 +1,8 @@
 //! Operations: attempt by attempt, until one is valid.
 
 use crate::attempt::Core;
-use crate::counts::Counts;
 use crate::edit::Edit;
-use crate::error::{Error, Outcome, Result};
-use crate::options::Access;
+use crate::error::{Outcome, Result};
 use crate::shared::Shared;
 use crate::transaction::run;
 use crate::write_plan::WritePlan;
@@ -203,33 +201,6 @@ impl Shared {
     ) -> Outcome<T> {
         let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
         run(&core, &mut closed.states[0], 0, operation)
-    }
-
-    /// Marks the volume as in use before its first change.
-    pub(crate) fn begin_changes(&self) -> Result<()> {
-        if self.access == Access::Read || self.frozen.load(Ordering::Acquire) {
-            return Err(Code::ReadOnly.into());
-        }
-        if self.state.store.has_failed() {
-            return Err(Error::write_failed());
-        }
-        if !self.marked.load(Ordering::Acquire) {
-            let mut superblock = self.superblock.lock();
-            if self.frozen.load(Ordering::Acquire) {
-                return Err(Code::ReadOnly.into());
-            }
-            if !self.marked.load(Ordering::Acquire) {
-                // From then on the counts of the log are valid, and those of the superblock are not.
-                self.state.store.begin_log(self.totals_with(Counts::default()))?;
-                self.write_superblock(&mut superblock, false)?;
-                self.marked.store(true, Ordering::Release);
-                if !self.commits_in_background.swap(true, Ordering::Relaxed) {
-                    self.spawn_helper("lanefs-commit", Shared::run_committer);
-                    self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Runs a read-only operation without concurrency control, with the gate closed.

@@ -7,6 +7,7 @@ use crate::dir::{self, Name};
 use crate::edit::Edit;
 use crate::error::{Error, Outcome, Result};
 use crate::inode::Inode;
+use crate::lookup;
 use crate::namespace::{self, RenameSide};
 use crate::notice::Changed;
 use crate::path::show;
@@ -86,7 +87,7 @@ impl Notes {
 
 /// A path that ends with a slash names a directory.
 fn must_be_directory(edit: &Edit<'_>, dir: u64, name: &[u8]) -> Outcome<()> {
-    match namespace::lookup(edit.core, &Caller::OWNER, dir, name)?.1 {
+    match lookup::lookup(edit.core, &Caller::OWNER, dir, name)?.1 {
         FileKind::Directory => Ok(()),
         _ => Err(Code::NotDirectory.into()),
     }
@@ -97,7 +98,7 @@ fn refuse_slash(edit: &Edit<'_>, dir: u64, name: &[u8], path: &[u8]) -> Outcome<
     if !ends_with_slash(path) {
         return Ok(());
     }
-    namespace::lookup(edit.core, &Caller::OWNER, dir, name)?;
+    lookup::lookup(edit.core, &Caller::OWNER, dir, name)?;
     Err(Code::Exists.into())
 }
 

@@ -8,7 +8,7 @@ use crate::path::show;
 use crate::resolve::{self, Start};
 use crate::types::{Attr, Caller, DirEntry, Ino};
 use crate::volume::Volume;
-use crate::{namespace, path};
+use crate::{lookup, namespace, path};
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
 use std::collections::HashSet;
@@ -51,7 +51,7 @@ pub(crate) fn make_dirs(
     while let Some((name, rest)) = path::split_first(&path[*end..]) {
         *end = path.len() - rest.len();
         let perm = if path::split_first(rest).is_none() { options.perm } else { options.perm_above };
-        let mut found = namespace::lookup(edit.core, start.who, dir, name);
+        let mut found = lookup::lookup(edit.core, start.who, dir, name);
         if let Ok((_, FileKind::Symlink)) = found
             && options.follow
         {

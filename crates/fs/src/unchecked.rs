@@ -7,7 +7,7 @@ use crate::resolve::{self, Start};
 use crate::types::{Attr, Caller, DirEntry, Ino, StatFs};
 use crate::volume::Volume;
 use crate::writer::Writer;
-use crate::{namespace, ops};
+use crate::{lookup, ops};
 use lanefs_format::FileKind;
 use lanefs_store::Closed;
 
@@ -44,7 +44,7 @@ impl Unchecked<'_> {
     }
 
     pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
-        self.run(|core| namespace::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+        self.run(|core| lookup::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
     }
 
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
@@ -56,7 +56,7 @@ impl Unchecked<'_> {
     }
 
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.run(|core| namespace::readlink(core, ino.0))
+        self.run(|core| lookup::readlink(core, ino.0))
     }
 
     pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
