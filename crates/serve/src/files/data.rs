@@ -1,8 +1,8 @@
 //! Content of files: reading, writing, allocation, holes, copies.
 
+use super::opening::OpenFlags;
+use super::privileges::kill_privileges;
 use crate::errno::{Errno, Reply};
-use crate::files::attributes::kill_privileges;
-use crate::files::opening::OpenFlags;
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;

@@ -2,8 +2,10 @@
 //! away. They must never know a name.
 
 mod attributes;
+mod controls;
 mod data;
 mod opening;
+mod privileges;
 mod xattrs;
 
 pub use opening::OpenFlags;

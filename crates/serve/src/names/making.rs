@@ -1,12 +1,12 @@
-//! Names: lookup, creation, renaming and removal.
+//! Making of names: files, directories, links.
 
 use crate::errno::{Errno, Reply};
 use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::OpenVersion;
-use crate::versions::{Entry, Lookup, NodeId};
-use lanefs::{Attr, Caller, Code, FileKind, Ino, RenameMode, SetAttr, Volume};
+use crate::versions::{Entry, NodeId};
+use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
 
 const OWNER: Caller = Caller::OWNER;
 /// Write and search permission of one class of users.
@@ -14,10 +14,6 @@ const WRITE_SEARCH: u16 = 0o3;
 const SETGID: u16 = 0o2000;
 /// `O_EXCL` of `open(2)`.
 const O_EXCL: i32 = 0o200;
-
-// Flags of `renameat2(2)`.
-const RENAME_NOREPLACE: u32 = 1;
-const RENAME_EXCHANGE: u32 = 2;
 
 /// The mode of a new inode.
 #[derive(Clone, Copy, Debug)]
@@ -58,45 +54,6 @@ fn creator(volume: &Volume, requester: &Requester<'_>, dir: Ino) -> Reply<Option
 }
 
 impl Served {
-    /// Returns the named inode and gives the client a reference to it.
-    ///
-    /// # Errors
-    /// Those of [`Volume::lookup`], except that a missing name is an answer.
-    pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Reply<Lookup> {
-        self.with(Operation::Lookup, dir, |volume| {
-            let dir = volume.numbers.ino(dir);
-            // NFS looks up `.` in any inode, also in files.
-            let found = if name == b"." { volume.give(dir) } else { volume.give_named(dir, name) };
-            match found {
-                // `..` of an older version leads to the root that all versions share.
-                Ok(attr) if attr.ino == volume.numbers.root => self.root().map(Lookup::Found),
-                Ok(attr) => Ok(Lookup::Found(self.entry(volume, attr))),
-                Err(error) if error.code() == Code::NotFound && name != b"." => {
-                    volume.note_missing(dir, name);
-                    Ok(Lookup::Missing(self.validity()))
-                }
-                Err(error) => Err(error.into()),
-            }
-        })
-    }
-
-    fn root(&self) -> Reply<Entry> {
-        let current = self.versions.current();
-        let volume = current.open()?;
-        Ok(self.entry(&volume, volume.getattr(volume.numbers.root)?))
-    }
-
-    /// Takes back `times` references that the client had to an inode.
-    ///
-    /// # Errors
-    /// Those of [`Volume::release`].
-    pub fn forget(&self, node: NodeId, times: u64) -> Reply<()> {
-        let forgotten = self
-            .with(Operation::Forget, node, |volume| Ok(volume.take_back(volume.numbers.ino(node), times)?));
-        self.versions.retire();
-        forgotten
-    }
-
     /// Creates an inode in `dir` that belongs to the requester, and gives the client a reference to it.
     fn make(
         &self,
@@ -188,14 +145,6 @@ impl Served {
         })
     }
 
-    /// Returns the target of a symbolic link.
-    ///
-    /// # Errors
-    /// Those of [`Volume::readlink`].
-    pub fn readlink(&self, node: NodeId) -> Reply<Vec<u8>> {
-        self.with(Operation::Readlink, node, |volume| Ok(volume.readlink(volume.numbers.ino(node))?))
-    }
-
     /// Makes a regular file, for `open(2)` with these flags.
     ///
     /// # Errors
@@ -231,41 +180,6 @@ impl Served {
             let (ino, dir) = (volume.numbers.ino(node), volume.numbers.ino(dir));
             volume.link(&OWNER, ino, dir, name)?;
             Ok(volume.give(ino)?)
-        })
-    }
-
-    /// Removes a name of a file.
-    ///
-    /// # Errors
-    /// Those of [`Volume::unlink`].
-    pub fn unlink(&self, dir: NodeId, name: &[u8]) -> Reply<()> {
-        self.with(Operation::Unlink, dir, |volume| {
-            Ok(volume.unlink(&OWNER, volume.numbers.ino(dir), name)?)
-        })
-    }
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// Those of [`Volume::rmdir`].
-    pub fn rmdir(&self, dir: NodeId, name: &[u8]) -> Reply<()> {
-        self.with(Operation::Rmdir, dir, |volume| Ok(volume.rmdir(&OWNER, volume.numbers.ino(dir), name)?))
-    }
-
-    /// Renames, with the flags of `renameat2(2)`.
-    ///
-    /// # Errors
-    /// `EINVAL`: a flag is unknown. Those of [`Volume::rename_at`].
-    pub fn rename(&self, from: (NodeId, &[u8]), to: (NodeId, &[u8]), flags: u32) -> Reply<()> {
-        self.with(Operation::Rename, from.0, |volume| {
-            let mode = match flags {
-                0 => RenameMode::Replace,
-                RENAME_NOREPLACE => RenameMode::NoReplace,
-                RENAME_EXCHANGE => RenameMode::Exchange,
-                _ => return Err(Errno::EINVAL),
-            };
-            let (dir, new_dir) = (volume.numbers.ino(from.0), volume.numbers.ino(to.0));
-            Ok(volume.rename_at(&OWNER, dir, from.1, new_dir, to.1, mode)?)
         })
     }
 }

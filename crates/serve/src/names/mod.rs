@@ -2,7 +2,9 @@
 //! the content of a file.
 
 mod listing;
+mod lookup;
 mod making;
+mod removal;
 
 pub use listing::{EntrySink, NameSink, Room};
 pub use making::NewMode;
