@@ -50,7 +50,8 @@ pub mod unmount;
 
 pub use error::{Error, Result};
 pub use lanefs_serve::command::{
-    ClientStreams, CommandRequest, RemoteSnapshot, RemoteVolume, Service, Stream, Terminals, client,
+    ClientStreams, CommandRequest, Executor as Service, RemoteSnapshot, RemoteVolume, Stream, Terminals,
+    client,
 };
 pub use lanefs_serve::{BUCKETS, Operation, OperationCounts, Statistics};
 pub use mover::Mover;

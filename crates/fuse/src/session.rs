@@ -10,7 +10,7 @@ use crate::{Error, Options, Result, ending, find, processes, table};
 use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
-use lanefs_serve::command::{CommandSocket, Service};
+use lanefs_serve::command::{CommandSocket, Executor};
 use lanefs_serve::{ServeOptions, Served, Statistics};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
@@ -156,7 +156,7 @@ impl Mount {
     ///
     /// # Errors
     /// The host's: no socket, or no thread.
-    pub fn serve_commands(&mut self, service: Arc<dyn Service>) -> Result<()> {
+    pub fn serve_commands(&mut self, service: Arc<dyn Executor>) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("the socket for commands", &error);
         if self.commands.is_none() {
             let state = Arc::clone(&self.state);

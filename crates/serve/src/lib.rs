@@ -1,8 +1,8 @@
 //! A LaneFS volume as a POSIX service for any protocol: [`Served`] has one method for each request of a file
 //! system, and one more end, the socket for commands. It needs no kernel, so tests call it in process.
 //!
-//! A transport decodes requests, calls [`Served`], and encodes the answers. `lanefs-fuse` is one, whose client
-//! is the kernel. Content goes straight between the buffers of the transport and the block cache.
+//! A transport decodes requests, calls [`Served`], and encodes the answers. `lanefs-fuse` is one, whose
+//! client is the kernel. Content goes straight between the buffers of the transport and the block cache.
 //!
 //! # Modules
 //!

@@ -1,4 +1,4 @@
-//! Who sends a request.
+//! The user who sends a request.
 
 /// The user who sends a request, as far as the transport of the request knows.
 #[derive(Clone, Copy, Debug)]

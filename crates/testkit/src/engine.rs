@@ -3,6 +3,7 @@
 
 use lanefs::{Allocate, Attr, Caller, RenameMode, Seek, SetAttr, Time, XattrMode};
 use lanefs_format::{Code, FileKind};
+use rustix::io::Errno;
 
 /// An inode of one engine, valid from one call of [`Engine::begin`] to the next. It means nothing to another
 /// engine.
@@ -22,6 +23,28 @@ pub struct EngineError {
 impl From<Code> for EngineError {
     fn from(code: Code) -> Self {
         EngineError { code, text: String::new(), broken: false }
+    }
+}
+
+/// The nearest code to an error number of Linux.
+impl From<Errno> for EngineError {
+    fn from(errno: Errno) -> Self {
+        let code = match errno {
+            Errno::NOENT => Code::NotFound,
+            Errno::NOSPC => Code::NoSpace,
+            Errno::FBIG => Code::FileTooLarge,
+            Errno::NAMETOOLONG => Code::NameTooLong,
+            Errno::NXIO => Code::NoSuchRange,
+            other => {
+                let known = Code::ALL.iter().find(|code| code.errno() == other.raw_os_error());
+                let Some(code) = known else {
+                    let text = format!("{other:?}");
+                    return EngineError { text, broken: true, ..EngineError::from(Code::Unsupported) };
+                };
+                *code
+            }
+        };
+        EngineError { text: "errno".to_owned(), ..EngineError::from(code) }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`model`]: a reference file system in memory, the first oracle.
 //! * [`host`]: a directory of the machine's own file system, the second oracle.
+//! * [`posix`]: what POSIX says of a file system, as cases for anything that has its calls.
 //! * [`ops`]: operations, and their generation from a seed.
 //! * [`run`]: operations on engines and the model side by side; failing sequences are shrunk.
 //! * [`mutate`]: hostile images.
@@ -13,8 +14,8 @@
 //! * [`one_hash`]: more names with one hash than a region index has slots for.
 //! * [`canary`]: planted bugs that all of this must catch.
 //!
-//! Everything works on the trait [`engine::Engine`]. Nothing here knows how a volume works inside, except
-//! `mutate` and `naive`, which know the format.
+//! Everything but [`posix`] works on the trait [`engine::Engine`]. Nothing here knows how a volume works
+//! inside, except `mutate` and `naive`, which know the format.
 #![forbid(unsafe_code)]
 
 pub mod canary;
@@ -28,6 +29,7 @@ pub mod mutate;
 pub mod naive;
 pub mod one_hash;
 pub mod ops;
+pub mod posix;
 pub mod run;
 pub mod seeded;
 pub mod settings;

@@ -1,9 +1,9 @@
 //! Extended attributes of a mount's root directory, which tell its owner about its server.
 //!
 //! The kernel decides who reaches the mount, and says which user asks for an attribute; only the user of the
-//! mount gets these. [`ADDRESS_ATTRIBUTE`] names the mount's socket and holds the secret of each end. The name is
-//! random, so nobody can bind it before the server does; a process that binds it afterwards lacks the
-//! server's secret. [`IMAGE_ATTRIBUTE`] says which image the server has open.
+//! mount gets these. One names the mount's socket and holds the secret of each end. The name is random, so
+//! nobody can bind it before the server does; a process that binds it afterwards lacks the server's secret.
+//! The other one says which image the server has open.
 
 use crate::command::wire::{SECRET_BYTES, Secret, VERSION};
 use crate::served::{ADDRESS_ATTRIBUTE, IMAGE_ATTRIBUTE, parse_image};

@@ -41,7 +41,7 @@ pub struct CommandRequest {
 }
 
 /// Executor of command lines.
-pub trait Service: Send + Sync + 'static {
+pub trait Executor: Send + Sync + 'static {
     /// Executes a command on the volume; returns the exit code.
     fn execute(&self, volume: &Volume, request: CommandRequest) -> u8;
 
@@ -60,7 +60,7 @@ pub struct CommandSocket {
 struct CommandServer {
     address: Address,
     served: Arc<Served>,
-    service: Arc<dyn Service>,
+    executor: Arc<dyn Executor>,
     /// Called before each command.
     prepare: Box<dyn Fn() + Send + Sync>,
     /// Locked for reading by each command while it executes.
@@ -72,13 +72,13 @@ struct CommandServer {
 
 impl CommandSocket {
     /// Opens a socket with a name of its own, makes its address known through the root directory, and lets
-    /// `service` execute the commands. Before each one it calls `prepare`.
+    /// `executor` execute the commands. Before each one it calls `prepare`.
     ///
     /// # Errors
     /// The host's: no socket, or no thread.
     pub fn start(
         served: Arc<Served>,
-        service: Arc<dyn Service>,
+        executor: Arc<dyn Executor>,
         prepare: Box<dyn Fn() + Send + Sync>,
     ) -> Result<CommandSocket> {
         let (address, listener) = (Address::random()?, Arc::new(wire::socket()?));
@@ -88,7 +88,7 @@ impl CommandSocket {
         let server = Arc::new(CommandServer {
             address,
             served,
-            service,
+            executor,
             prepare,
             executing: RwLock::new(()),
             stopping: AtomicBool::new(false),
@@ -195,7 +195,7 @@ impl CommandServer {
         let text = match current.open() {
             Ok(volume) => {
                 let versions = self.served.versions.count();
-                self.service.statistics(&volume, self.served.statistics(), versions)
+                self.executor.statistics(&volume, self.served.statistics(), versions)
             }
             Err(_) => String::new(),
         };
@@ -300,7 +300,7 @@ impl CommandServer {
         let streams: Arc<dyn ClientStreams> = relay.clone();
         let current = self.served.versions.current();
         let code = match current.open() {
-            Ok(volume) => self.service.execute(&volume, CommandRequest { arguments, streams }),
+            Ok(volume) => self.executor.execute(&volume, CommandRequest { arguments, streams }),
             Err(_) => {
                 let text = b"lanefs: the mount has ended\n";
                 let _ = streams.write(Stream::Errors, text);

@@ -1,5 +1,5 @@
-//! Commands beside a mount. They know the socket, its messages, and the volume as a whole, and must never know
-//! how a request of the mount's client is answered.
+//! Commands beside a mount. They know the socket, its messages, and the volume as a whole, and must never
+//! know how a request of the mount's client is answered.
 //!
 //! A client reaches `control` by the `address` that the root directory of the mount gives, and speaks with it
 //! in the frames of `wire`. A command without files of the host is executed by the server, with the client's
@@ -19,7 +19,7 @@ pub(crate) mod streams;
 pub(crate) mod wire;
 
 pub use address::{address_of_mount, image_of_mount};
-pub use control::{CommandRequest, CommandSocket, Service};
+pub use control::{CommandRequest, CommandSocket, Executor};
 pub use remote::RemoteVolume;
 pub use snapshots::RemoteSnapshot;
 pub use streams::{ClientStreams, Stream, Terminals};

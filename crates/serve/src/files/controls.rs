@@ -17,8 +17,9 @@ enum Control {
     Set(u32),
 }
 
-/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, which Linux sends only once it has checked who asks. It passes on all other controls of any process that has the file open, among them `FS_IOC32_SETFLAGS` of a
-/// program with words of 8 bytes.
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, which Linux sends only once it has checked who asks. It passes on
+/// all other controls of any process that has the file open, among them `FS_IOC32_SETFLAGS` of a program with
+/// words of 8 bytes.
 const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
 /// `FS_IOC_FSGETXATTR`, and the size of its answer, `struct fsxattr`.

@@ -1,4 +1,4 @@
-//! Who caches replies, and the notifications after changes that no request has made.
+//! The client that caches replies, and the notifications after changes that no request has made.
 //!
 //! A command changes the volume in a thread of its own. Threads that [answer requests](answers_requests) need
 //! no notification: the client knows what it has requested. One more thread sends the notifications, because
@@ -71,8 +71,8 @@ enum Notification {
 pub(crate) struct Notifications(Sender<Notification>);
 
 impl Notifications {
-    /// Starts the thread that tells `observer` of changes of `volume`; `None` where the volume has an observer
-    /// already. `is_held` tells whether the client has an inode still.
+    /// Starts the thread that tells `observer` of changes of `volume`; `None` where the volume has an
+    /// observer already. `is_held` tells whether the client has an inode still.
     ///
     /// # Errors
     /// The host's: no thread.

@@ -44,8 +44,8 @@ impl Version {
         Arc::new(Version { volume, numbers, references, is_older, missing })
     }
 
-    /// Opens the version for one request, or for the commands of one client. The end of the service waits until the
-    /// value is dropped.
+    /// Opens the version for one request, or for the commands of one client. The end of the service waits
+    /// until the value is dropped.
     ///
     /// # Errors
     /// `ENOTCONN`: the service has ended.

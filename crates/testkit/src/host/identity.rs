@@ -1,28 +1,26 @@
 //! Another identity for the calling thread, for the duration of one call.
 
-use super::error;
-use crate::engine::EngineResult;
 use lanefs::Caller;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 /// While this value lives, the thread acts as a caller. Real and saved ids stay root's, which is the way
 /// back.
-pub(super) struct As {
+pub(crate) struct As {
     changed: bool,
 }
 
 impl As {
     /// Takes the caller's identity; the owner's and root's is the process's own.
-    pub(super) fn caller(who: &Caller) -> EngineResult<As> {
+    pub(crate) fn caller(who: &Caller) -> rustix::io::Result<As> {
         let Some(user) = who.user.as_ref().filter(|user| user.uid != 0) else {
             return Ok(As { changed: false });
         };
         let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
         let identity = As { changed: true };
-        set_thread_groups(&groups).map_err(error)?;
-        set_thread_res_gid(None, Gid::from_raw(user.gid), None).map_err(error)?;
-        set_thread_res_uid(None, Uid::from_raw(user.uid), None).map_err(error)?;
+        set_thread_groups(&groups)?;
+        set_thread_res_gid(None, Gid::from_raw(user.gid), None)?;
+        set_thread_res_uid(None, Uid::from_raw(user.uid), None)?;
         Ok(identity)
     }
 }

@@ -17,7 +17,7 @@
 //! * tmpfs has no `ZERO_RANGE`; [`Host::limits`] tries it.
 
 mod calls;
-mod identity;
+pub(crate) mod identity;
 
 use crate::engine::{EngineError, EngineResult, Handle, Stamp, Stat};
 use crate::ops::Limits;
@@ -49,25 +49,7 @@ struct Listing {
 }
 
 fn error(errno: Errno) -> EngineError {
-    let code = match errno {
-        Errno::NOENT => Code::NotFound,
-        Errno::NOSPC => Code::NoSpace,
-        Errno::FBIG => Code::FileTooLarge,
-        Errno::NAMETOOLONG => Code::NameTooLong,
-        Errno::NXIO => Code::NoSuchRange,
-        other => {
-            let known = Code::ALL.iter().find(|code| code.errno() == other.raw_os_error());
-            return match known {
-                Some(code) => EngineError { text: "errno".to_owned(), ..EngineError::from(*code) },
-                None => EngineError {
-                    text: format!("{other:?}"),
-                    broken: true,
-                    ..EngineError::from(Code::Unsupported)
-                },
-            };
-        }
-    };
-    EngineError { text: "errno".to_owned(), ..EngineError::from(code) }
+    errno.into()
 }
 
 impl Host {

@@ -7,5 +7,6 @@ mod limits;
 mod lists;
 mod names;
 mod privileges;
+mod shared;
 mod support;
 mod times;

@@ -1,0 +1,22 @@
+//! The cases of POSIX that a service without a kernel passes, too.
+
+use crate::posix::support::Mounted;
+use lanefs_fuse::Options;
+use lanefs_testkit::posix::Directory;
+use lanefs_testkit::posix_tests;
+
+fn on(size: u64, run: impl FnOnce(&Directory)) {
+    let m = Mounted::with(size, &Options::default());
+    run(&Directory::new(m.dir.path()));
+    m.end();
+}
+
+fn on_mount(run: impl FnOnce(&Directory)) {
+    on(256 << 20, run);
+}
+
+fn on_small_mount(run: impl FnOnce(&Directory)) {
+    on(16 << 20, run);
+}
+
+posix_tests!(on_mount, on_small_mount);
