@@ -14,8 +14,7 @@
 //! | versions of a volume | `versions`: which inodes belong to which, and the client's references |
 //! | the volume that is served | `served`: the state that all requests share, the client that caches replies, moves to other versions |
 //! | requests | `names`: lookup, making, renaming, removal, listings; `files`: content, attributes, extended attributes |
-//! | commands beside a mount | [`command`]: the socket, its protocol, both ends |
-//! | access for tests | with the feature `_testing`: `fuzzing` |
+//! | commands beside a mount | [`command`]: the socket, its protocol, both ends; with the feature `_testing`: `fuzzing` |
 //!
 //! # Invariants
 //!
@@ -37,15 +36,15 @@ pub mod command;
 mod errno;
 mod error;
 mod files;
-#[cfg(feature = "_testing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod names;
 mod requester;
 mod served;
 mod statistics;
 mod versions;
 
+#[cfg(feature = "_testing")]
+#[doc(hidden)]
+pub use command::fuzzing;
 pub use errno::{Errno, Reply};
 pub use error::{Error, Result};
 pub use files::OpenFlags;

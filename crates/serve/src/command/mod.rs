@@ -8,15 +8,18 @@
 //! same way.
 
 mod address;
-pub(crate) mod calls;
+mod calls;
 pub mod client;
 mod control;
 mod encode;
+#[cfg(feature = "_testing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod relay;
 mod remote;
 mod snapshots;
-pub(crate) mod streams;
-pub(crate) mod wire;
+mod streams;
+mod wire;
 
 pub use address::{address_of_mount, image_of_mount};
 pub use control::{CommandRequest, CommandSocket, Executor};
