@@ -4,9 +4,9 @@
 //! name only finds a candidate. The kernel must say that this process's user has made the mount; then the
 //! mount's server says which image it has open. The server of another user is never asked.
 
-use crate::handle::MountHandle;
-use crate::table::{self, MountEntry};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::kernel::MountHandle;
+use crate::kernel::table::{self, MountEntry};
 use lanefs::FileId;
 use lanefs::escape::escape_path;
 use lanefs_serve::command::client::MountedVolume;

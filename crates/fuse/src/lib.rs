@@ -9,8 +9,8 @@
 //! | layer | modules |
 //! |---|---|
 //! | vocabulary | `error`, `options`, [`logging`], [`daemon`]: a background process |
-//! | the kernel | `kernel`: the system calls that mount and unmount; [`table`]: its table of mounts; `handle`: a mount that is held; [`processes`]: those that use a mount; [`ending`]: whether a server still closes its volume |
-//! | requests | `convert`: types; `buffer`: read buffers; `replies`: answers as replies; `notify`: the kernel's caches; `state`: what a remount changes; `server`: one line for each request |
+//! | the kernel | `kernel`: the system calls that mount and unmount, [`table`]: its table of mounts, mounts that are held, [`processes`]: those that use a mount, [`ending`]: whether a server still closes its volume |
+//! | requests | `requests`: one line for each, types, replies, the kernel's caches, the state that a remount changes |
 //! | mounts | [`find`]: the mount of an image or a directory, none of whose names is believed; `mover`: to another version of the volume; `session`: start, service, end |
 //! | changes of a mount | [`remount`], [`unmount`] |
 //!
@@ -27,28 +27,20 @@
 //! This crate knows neither the inside of a volume nor the command line.
 #![forbid(unsafe_code)]
 
-mod buffer;
-mod convert;
 pub mod daemon;
-pub mod ending;
 mod error;
 pub mod find;
-mod handle;
 mod kernel;
 pub mod logging;
 mod mover;
-mod notify;
 mod options;
-pub mod processes;
 pub mod remount;
-mod replies;
-mod server;
+mod requests;
 mod session;
-mod state;
-pub mod table;
 pub mod unmount;
 
 pub use error::{Error, Result};
+pub use kernel::{ending, processes, table};
 pub use lanefs_serve::command::{
     ClientStreams, CommandRequest, Executor as Service, RemoteSnapshot, RemoteVolume, Stream, Terminals,
     client,

@@ -1,6 +1,6 @@
 //! The handle that moves a mount to another version of its volume.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use lanefs::Volume;
 use lanefs_serve::Served;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
 //! Options of a mount, as `mount(8)` and `/etc/fstab` write them.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use lanefs::AccessTimes;
 use std::path::PathBuf;
 

@@ -1,10 +1,11 @@
 //! Changes of mounts that exist: other options, and a second directory.
 
+use crate::error::{Error, Result};
 use crate::find::{self, Found};
-use crate::handle::MountHandle;
-use crate::kernel::{self, UnmountMode};
-use crate::table::{self, MountEntry};
-use crate::{Error, Options, Result, processes, session};
+use crate::kernel::table::{self, MountEntry};
+use crate::kernel::{self, MountHandle, UnmountMode, processes};
+use crate::options::Options;
+use crate::session;
 use lanefs::escape::escape_path;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};

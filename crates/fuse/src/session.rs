@@ -1,12 +1,11 @@
 //! Mounts: start, service, end.
 
-use crate::handle::MountHandle;
-use crate::kernel::{self, UnmountMode};
+use crate::error::{Error, Result};
+use crate::find;
+use crate::kernel::{self, MountHandle, UnmountMode, ending, processes, table};
 use crate::mover::Mover;
-use crate::notify::KernelCache;
-use crate::server::Server;
-use crate::state::{MountPoint, MountState, StateWatch};
-use crate::{Error, Options, Result, ending, find, processes, table};
+use crate::options::Options;
+use crate::requests::{KernelCache, MountPoint, MountState, Server, StateWatch};
 use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};

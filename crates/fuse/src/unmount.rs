@@ -1,9 +1,9 @@
 //! Unmounting, and waiting until the volume is closed.
 
-use crate::handle::MountHandle;
-use crate::kernel::{self, UnmountMode};
-use crate::table::{self, MountEntry};
-use crate::{Error, Result, ending, find, processes};
+use crate::error::{Error, Result};
+use crate::find;
+use crate::kernel::table::{self, MountEntry};
+use crate::kernel::{self, MountHandle, UnmountMode, ending, processes};
 use lanefs::escape::escape_path;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::Superblock;

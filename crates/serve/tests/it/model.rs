@@ -1,5 +1,5 @@
-//! A service compared with the model, by the runner that compares the model with volumes, with the host's file
-//! systems and with mounted directories.
+//! A service compared with the model, by the runner that compares the model with volumes, with the host's
+//! file systems and with mounted directories.
 
 use crate::client::{Client, ServedEngine};
 use lanefs::{AccessTimes, CreateOptions, Volume};

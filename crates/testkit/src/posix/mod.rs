@@ -103,8 +103,8 @@ pub trait PosixFs {
     }
 }
 
-/// Makes a test of each case: `$on` calls its argument with an empty file system of root, and `$on_small` with
-/// one of some MiB.
+/// Makes a test of each case: `$on` calls its argument with an empty file system of root, and `$on_small`
+/// with one of some MiB.
 #[macro_export]
 macro_rules! posix_tests {
     ($on:path, $on_small:path) => {

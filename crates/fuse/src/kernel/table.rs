@@ -1,7 +1,7 @@
 //! The kernel's table of mounts.
 
-use crate::kernel::FILE_SYSTEM_TYPE;
-use crate::{Error, Result};
+use super::calls::FILE_SYSTEM_TYPE;
+use crate::error::{Error, Result};
 use lanefs::AccessTimes;
 use lanefs::escape::escape_path;
 use std::ffi::OsString;

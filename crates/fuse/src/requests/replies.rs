@@ -1,6 +1,6 @@
 //! Answers of the service, sent as the library's replies.
 
-use crate::convert::{NO_ATTRIBUTES, attributes, errno, generation, kind, number};
+use super::convert::{NO_ATTRIBUTES, attributes, errno, generation, kind, number};
 use fuser::{
     FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyStatfs, ReplyWrite, ReplyXattr,

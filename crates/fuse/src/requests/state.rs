@@ -3,7 +3,7 @@
 //! The kernel changes it without a request: only its table of mounts shows it. So a thread waits for changes
 //! of the table, and the mount [adopts](MountState::adopt) the state that is there.
 
-use crate::table::{self, MountEntry};
+use crate::kernel::table::{self, MountEntry};
 use lanefs::escape::escape_path;
 use lanefs_serve::Served;
 use parking_lot::Mutex;

@@ -1,10 +1,10 @@
 //! Requests of the kernel: each is passed to the service, and its answer is the reply.
 
-use crate::buffer::with_buffer;
-use crate::convert::{errno, from_system, node, requester};
+use super::buffer::with_buffer;
+use super::convert::{errno, from_system, node, requester};
+use super::replies::{Answer, Entries, Names, answer_sized};
+use super::state::MountState;
 use crate::kernel::MAX_WRITE;
-use crate::replies::{Answer, Entries, Names, answer_sized};
-use crate::state::MountState;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags,
     KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr,

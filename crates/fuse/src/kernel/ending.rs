@@ -5,7 +5,7 @@
 //! image, and whoever finds the image in use looks for that mount in the kernel's tables: those of its own
 //! and of the server's name space.
 
-use crate::table::{self, MountEntry};
+use super::table::{self, MountEntry};
 use lanefs::ImageUse;
 use lanefs::format::Checksummer;
 use rustix::fs::{Mode, OFlags};

@@ -1,6 +1,6 @@
 //! The kernel as the client that caches replies.
 
-use crate::convert::number;
+use super::convert::number;
 use fuser::Notifier;
 use lanefs_serve::{NodeId, Observer};
 use rustix::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! A mount that a descriptor holds: what the kernel said of it stays true of what is done with it, whatever
 //! others mount, unmount and rename meanwhile.
 
-use crate::table::MountEntry;
+use super::table::MountEntry;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::path::{Path, PathBuf};

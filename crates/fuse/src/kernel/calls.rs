@@ -1,7 +1,8 @@
 //! System calls that mount and unmount, and the helper program that makes them for users without the
 //! privilege.
 
-use crate::{Error, Options, Result};
+use crate::error::{Error, Result};
+use crate::options::Options;
 use lanefs::AccessTimes;
 use lanefs::escape::escape_path;
 use rustix::fs::{Mode, OFlags};

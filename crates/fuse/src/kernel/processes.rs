@@ -1,6 +1,6 @@
 //! Processes that use files of a mount, for messages.
 
-use crate::table::lies_in;
+use super::table::lies_in;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
