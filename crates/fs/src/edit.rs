@@ -4,12 +4,13 @@ use crate::attempt::Core;
 use crate::counts::Counts;
 use crate::cursors::Walks;
 use crate::error::Outcome;
+use crate::extent::Extent;
 use crate::hints::{Hints, LeafHints};
 use crate::moves::MoveCause;
 use crate::prealloc::PreallocTxn;
 use crate::types::Time;
 use crate::writer::{Freed, Writer, deferred_blocks};
-use lanefs_format::{FileKind, inode as f};
+use lanefs_format::{BLOCK, FileKind, inode as f};
 use lanefs_store::{Fault, Reader, Tx, View};
 use smallvec::SmallVec;
 
@@ -85,6 +86,16 @@ impl<'v> Edit<'v> {
     pub(crate) fn stamp(&mut self, inode: View<'v>) {
         self.tx.pin(inode);
         self.stamps.push(inode);
+    }
+
+    /// Makes the blocks of a table free that nothing names.
+    pub(crate) fn vacate(&mut self, table: Extent) {
+        for at in (table.first..table.end()).map(|block| block * BLOCK) {
+            // The table may be larger than memory, and of most blocks there is nothing to undo.
+            if !self.core.store.store().is_absent(at) {
+                self.tx.vacate(at);
+            }
+        }
     }
 
     /// Notes that the name of this inode leads elsewhere, or nowhere, after the change.

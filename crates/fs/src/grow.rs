@@ -5,10 +5,15 @@
 //! old volume or the new one.
 //!
 //! 1. All changes so far are committed and in place, and the log is empty. The gate stays closed.
-//! 2. A transaction in memory copies the group table, adds the new space to it, and marks the blocks of the
-//!    old tables as free there.
-//! 3. The new table is written in place and flushed, then the headers of the new journal.
+//! 2. The new group table is [written](crate::group_table) piece by piece: copies of the old table's blocks,
+//!    then the new groups.
+//! 3. A transaction in memory adds the rest of the last old group to the new table, and marks the new tables
+//!    as used and the old ones as free there. Its blocks are written in place and flushed, then the headers
+//!    of the new journal.
 //! 4. The superblock names the new tables. From here on the volume is the larger one.
+//!
+//! Until the third step has ended the growth may fail, or be interrupted: the volume goes on with its old
+//! tables, which nothing has changed.
 
 use crate::edit::Edit;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -17,7 +22,7 @@ use crate::mkfs;
 use crate::space::{self, Reserved};
 use crate::volume::Volume;
 use crate::writer::Writer;
-use lanefs_format::{BLOCK, BLOCKS_PER_GROUP, BlockKind, Code, MAX_VOLUME};
+use lanefs_format::{BLOCK, BLOCKS_PER_GROUP, Code, MAX_VOLUME};
 use lanefs_store::{Closed, Fault};
 
 /// Size of a volume and position of its tables, in blocks.
@@ -31,12 +36,13 @@ struct Layout {
 /// # Growth
 impl Volume {
     /// Grows the volume to `size` bytes (rounded down to a multiple of the block size). After a crash it has
-    /// the old size or the new one.
+    /// the old size or the new one. Large sizes take seconds, in which all changes wait;
+    /// [`interrupt_waits_by`](Self::interrupt_waits_by) ends them.
     ///
     /// # Errors
     /// [`Error::Image`] for a size below the present one or too large, also for
     /// [`OpenOptions::growth`](crate::OpenOptions::growth); no room for the longer group table;
-    /// the device's.
+    /// the device's; `EINTR`. The volume is as large as before then.
     pub fn grow(&self, size: u64) -> Result<()> {
         let refuse = |why: String| Error::Image { kind: ErrorKind::Size, what: "cannot grow".into(), why };
         let bytes = size & !(BLOCK - 1);
@@ -74,7 +80,6 @@ impl Volume {
         let new = match self.move_tables(&mut closed, &old, bytes / BLOCK) {
             Ok(new) => new,
             Err(fault) => {
-                shared.state.set_groups(old.groups.first * BLOCK, old.groups.count);
                 resize(old_bytes, "shrinking back")?;
                 return Err(fault.into());
             }
@@ -96,16 +101,39 @@ impl Volume {
         }
     }
 
-    /// Makes the tables of the larger volume, in memory.
+    /// Makes the tables of the larger volume.
     fn move_tables(&self, closed: &mut Closed<'_, Writer>, old: &Layout, blocks: u64) -> Outcome<Layout> {
-        loop {
-            let moved = self.shared.change_exclusive(closed, &mut |edit| {
-                move_tables(edit, old, blocks).inspect_err(|_| {
+        let (shared, count) = (&self.shared, blocks.div_ceil(BLOCKS_PER_GROUP));
+        let groups = match find_room(old.blocks, blocks, count) {
+            Some(groups) => groups,
+            None => self
+                .change_alone(closed, &mut |edit| space::find_extent(edit, count))?
+                .ok_or(Code::NoSpace)?,
+        };
+        let sums = shared.state.store.has_data_checksums();
+        let reserved = Reserved { blocks, fixed: vec![groups], sums };
+        let moved = shared.write_table(closed, groups, old.groups.count, &reserved).and_then(|free| {
+            self.change_alone(closed, &mut |edit| {
+                move_tables(edit, old, groups, free, &reserved).inspect_err(|_| {
                     // The attempt may be repeated when the missing blocks are resident.
                     edit.core.set_groups(old.groups.first * BLOCK, old.groups.count);
                 })
-            });
-            match moved {
+            })
+        });
+        if moved.is_err() {
+            shared.forget_table(closed, groups)?;
+        }
+        moved
+    }
+
+    /// Runs a change with the gate closed. Missing blocks are fetched.
+    fn change_alone<T>(
+        &self,
+        closed: &mut Closed<'_, Writer>,
+        change: &mut impl FnMut(&mut Edit<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        loop {
+            match self.shared.change_exclusive(closed, change) {
                 Err(Fault::Miss { at, want }) => self.shared.state.store.fetch(at, want)?,
                 done => return done,
             }
@@ -132,54 +160,49 @@ impl Volume {
     }
 }
 
-/// Copies the group table, adds the new space, and chooses the positions of the tables.
-fn move_tables(edit: &mut Edit<'_>, old: &Layout, blocks: u64) -> Outcome<Layout> {
-    let count = blocks.div_ceil(BLOCKS_PER_GROUP);
-    let fitting = find_room(old.blocks, blocks, count);
-    let groups = match fitting {
-        Some(groups) => groups,
-        None => alloc(edit, count)?.ok_or(Code::NoSpace)?,
-    };
-    for number in 0..old.groups.count {
-        let from = space::group(edit.core, number)?;
-        let mut block = [0; BLOCK as usize];
-        from.copy_to(0, &mut block);
-        let to = edit.tx.fresh((groups.first + number) * BLOCK, BlockKind::Group, number)?;
-        edit.tx.fill(to, 0, &block);
-    }
-    for number in 0..old.groups.count {
-        edit.tx.vacate((old.groups.first + number) * BLOCK);
-    }
-    edit.core.set_groups(groups.first * BLOCK, count);
-    let reserved = Reserved { blocks, fixed: vec![groups], sums: edit.store().has_data_checksums() };
+/// Moves the tables: the group table is the one at `groups` from now on, with `free` free blocks in the
+/// groups that are new. Adds the rest of the last old group, and chooses the position of the journal.
+fn move_tables(
+    edit: &mut Edit<'_>,
+    old: &Layout,
+    groups: Extent,
+    free: u64,
+    reserved: &Reserved,
+) -> Outcome<Layout> {
+    let blocks = reserved.blocks;
+    edit.core.set_groups(groups.first * BLOCK, groups.count);
+    edit.counts.free_blocks += free as i64;
     let last = old.groups.count - 1;
-    space::lay_out(edit, last, old.blocks - last * BLOCKS_PER_GROUP, &reserved)?;
-    space::init_groups(edit, old.groups.count, count, &reserved)?;
-    // Nobody allocates the blocks before the new superblock is durable: the gate is closed.
+    space::lay_out(edit, last, old.blocks - last * BLOCKS_PER_GROUP, reserved)?;
+    let is_in_new_space = groups.first >= old.blocks;
+    if !is_in_new_space {
+        space::reserve(edit, groups)?;
+    }
+    let behind = if is_in_new_space { groups.end() } else { old.blocks };
+    let journal = place_journal(edit, old.journal, behind, blocks)?;
+    // Nobody allocates what is freed before the new superblock is durable: the gate is closed.
+    let reserved = Reserved { fixed: vec![groups, journal], ..*reserved };
+    edit.vacate(old.groups);
     space::free_table(edit, old.groups, &reserved)?;
-    let behind = if fitting.is_some() { groups.end() } else { old.blocks };
-    let journal = move_journal(edit, old.journal, behind, blocks)?;
+    if journal != old.journal {
+        space::free_table(edit, old.journal, &reserved)?;
+    }
     Ok(Layout { blocks, groups, journal })
 }
 
 /// Chooses the position of a larger journal, from block `behind` on where there is room. Where there is none
 /// anywhere, or the present journal is hardly smaller, that one stays.
-fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> Outcome<Extent> {
+fn place_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> Outcome<Extent> {
     let count = mkfs::journal_blocks(blocks);
     if old.count == 0 || count <= old.count + old.count / 4 {
         return Ok(old);
     }
-    let journal = match find_room(behind, blocks, count) {
-        Some(journal) => {
-            space::reserve(edit, journal)?;
-            journal
-        }
-        None => match alloc(edit, count)? {
-            Some(journal) => journal,
-            None => return Ok(old),
-        },
+    let found = match find_room(behind, blocks, count) {
+        None => space::find_extent(edit, count)?,
+        found => found,
     };
-    space::clear_bits(edit, old)?;
+    let Some(journal) = found else { return Ok(old) };
+    space::reserve(edit, journal)?;
     Ok(journal)
 }
 
@@ -187,17 +210,4 @@ fn move_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> O
 fn find_room(from: u64, end: u64, count: u64) -> Option<Extent> {
     let first = space::clear_of_sums(from, count);
     (first + count <= end).then(|| Extent::new(first, count))
-}
-
-/// Allocates consecutive blocks for a table from free space; `None` where no extent is long enough.
-fn alloc(edit: &mut Edit<'_>, count: u64) -> Outcome<Option<Extent>> {
-    let extent = match space::alloc_direct(edit, None, count, count) {
-        Err(Fault::Code(Code::NoSpace)) => return Ok(None),
-        extent => extent?,
-    };
-    if extent.count < count {
-        space::clear_bits(edit, extent)?;
-        return Ok(None);
-    }
-    Ok(Some(extent))
 }

@@ -81,6 +81,7 @@ mod extent;
 mod file;
 mod file_system;
 mod freeze;
+mod group_table;
 mod group_use;
 mod grow;
 mod hints;

@@ -13,7 +13,6 @@ use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, CHUNK, Checksummer, GROUP, HashSeed, MAX_VOLUME, MIN_VOLUME,
     SUPERBLOCK_COPY,
 };
-use std::ops::Range;
 
 /// Makes the superblock of the new volume `name`.
 ///
@@ -103,15 +102,6 @@ pub(crate) fn reserved(superblock: &Superblock) -> Reserved {
         fixed: extents.into_iter().map(|(at, count)| Extent::new(at / BLOCK, count)).collect(),
         sums: superblock.has_data_checksums(),
     }
-}
-
-/// Groups whose blocks are made and written at a time: 16 MiB of the group table, which is 512 MiB in a
-/// volume of 16 TiB.
-pub(crate) const GROUPS_AT_ONCE: u64 = 4096;
-
-/// Makes the blocks of the group table for some groups.
-pub(crate) fn make_groups(edit: &mut Edit<'_>, superblock: &Superblock, groups: Range<u64>) -> Outcome<()> {
-    space::init_groups(edit, groups.start, groups.end, &reserved(superblock))
 }
 
 /// Makes the root directory and the orphan directory. Returns their inode numbers.

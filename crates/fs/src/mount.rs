@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::escape::escape_path;
+use crate::extent::Extent;
 use crate::journal;
 use crate::memory;
 use crate::mkfs;
@@ -88,17 +89,11 @@ impl Volume {
             shared.state.store.use_journal(journal.0, journal.1, JournalContent::New)?;
         }
         let made = shared.superblock.lock().clone();
-        for first in (0..made.group_count).step_by(mkfs::GROUPS_AT_ONCE as usize) {
-            let groups = first..(first + mkfs::GROUPS_AT_ONCE).min(made.group_count);
-            volume.change(|edit| mkfs::make_groups(edit, &made, groups.clone()))?;
-            if groups.end < made.group_count {
-                // No superblock names them yet.
-                let mut closed = shared.state.gate.close_to_change(&shared.state.store);
-                shared.commit_in_place(shared.recall_prealloc(&mut closed)?)?;
-                drop(closed);
-                shared.state.store.drop_clean();
-            }
-        }
+        let table = Extent::new(made.groups / BLOCK, made.group_count);
+        let mut closed = shared.state.gate.close_to_change(&shared.state.store);
+        let free = shared.write_table(&mut closed, table, 0, &mkfs::reserved(&made))?;
+        drop(closed);
+        shared.state.counts.set(Totals { free_blocks: free, inodes: 0 });
         let (root, orphans) = volume.change(mkfs::make_directories)?;
         volume.set_root(root);
         volume.set_orphans(orphans);

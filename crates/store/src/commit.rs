@@ -126,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Fault::Damaged`] for a block that is in use.
-    fn fix(&self, at: u64, blocks: u64) -> Result<(), Fault> {
+    pub(crate) fn fix(&self, at: u64, blocks: u64) -> Result<(), Fault> {
         let first = at / BLOCK;
         for index in first..(first + blocks).min(self.bytes() / BLOCK) {
             self.fix_block(index)?;

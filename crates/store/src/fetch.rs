@@ -93,6 +93,14 @@ impl Store {
         self.waiters.interrupt_by(Box::new(interrupted));
     }
 
+    /// Returns an error where the calling thread should give up its long work at `at`.
+    ///
+    /// # Errors
+    /// [`Fault::Io`] as for an [interrupted](Self::interrupt_waits_by) wait.
+    pub fn check_interrupt(&self, at: u64) -> Result<(), Fault> {
+        if self.waiters.is_interrupted() { Err(Fault::interrupted(at)) } else { Ok(()) }
+    }
+
     /// Ends readahead: the helper's channel is closed.
     pub fn stop_reading_ahead(&self) {
         self.ahead.drop_helper();

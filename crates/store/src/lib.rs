@@ -84,6 +84,7 @@ mod totals;
 mod tx;
 #[cfg(any(lanefs_planted = "race", lanefs_planted = "overrun", lanefs_planted = "alias"))]
 mod undefined;
+mod unnamed;
 mod versions;
 mod view;
 mod waiters;

@@ -370,6 +370,11 @@ impl Store {
         at < self.bytes() && state::content(self.state(at / BLOCK)) == Some(kind as u8)
     }
 
+    /// Returns true where nothing of the block at `at` is in memory, nor on its way there.
+    pub fn is_absent(&self, at: u64) -> bool {
+        at >= self.bytes() || self.state(at / BLOCK) == ABSENT
+    }
+
     /// Prefetches the cache line at `at`, of a volume in one range; nothing is checked.
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {

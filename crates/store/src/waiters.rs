@@ -51,7 +51,7 @@ impl Waiters {
         let _ = self.interrupted.set(interrupted);
     }
 
-    fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.get().is_some_and(|interrupted| interrupted())
     }
 

@@ -91,10 +91,17 @@ pub(crate) fn alloc_extent(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outc
 ///
 /// # Errors
 /// [`Code::NoSpace`].
-pub(crate) fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
+fn alloc_direct(edit: &mut Edit<'_>, goal: Option<u64>, grown: u64, want: u64) -> Outcome<Extent> {
     let request =
         ExtentRequest { least: want.max(grown), expected: want.max(grown.saturating_mul(EXPECTED_GROWTH)) };
     alloc_fitting(edit, goal, &request, want)
+}
+
+/// Finds `count` consecutive free blocks, and leaves them free; `None` where no extent is long enough.
+pub(crate) fn find_extent(edit: &mut Edit<'_>, count: u64) -> Outcome<Option<Extent>> {
+    let request = ExtentRequest { least: count, expected: count.saturating_mul(EXPECTED_GROWTH) };
+    let best = best_fit(edit, &request)?.filter(|extent| extent.count >= count);
+    Ok(best.map(|extent| Extent::new(extent.first, count)))
 }
 
 /// Allocates up to `want` blocks at `goal` where that block is free, else where the request fits best.

@@ -20,9 +20,9 @@ mod take;
 mod tests;
 
 pub(crate) use chunks::{alloc_block, free_block, make_free};
-pub(crate) use extents::{Growth, alloc_direct, alloc_extent, put_back};
-pub(crate) use groups::{clear_bits, free_extent, group, of_chunk};
+pub(crate) use extents::{Growth, alloc_extent, find_extent, put_back};
+pub(crate) use groups::{free_extent, group, of_chunk};
 pub(crate) use inodes::{alloc_inode, free_inode, may_hold_inodes};
 pub(crate) use recount::recount;
-pub(crate) use reserved::{Reserved, clear_of_sums, free_table, init_groups, lay_out, reserve};
+pub(crate) use reserved::{Reserved, clear_of_sums, free_table, lay_out, reserve};
 pub(crate) use tables::{make_all_sums, make_sums, table_entry};

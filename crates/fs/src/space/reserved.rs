@@ -45,6 +45,20 @@ impl Reserved {
         };
         self.fixed.iter().chain([&sums, &past]).fold(0, |word, extent| word | bits(extent))
     }
+
+    /// Fills the block of a group of which nothing is used. Returns how many of its blocks are free.
+    pub(crate) fn fill_group(&self, number: u64, block: &mut [u8]) -> u64 {
+        let mut free = 0;
+        for i in 0..f::BITMAP.len {
+            let word = self.word(number, i as u64);
+            f::BITMAP.index(i).write(block, word);
+            free += u64::from(word.count_zeros());
+        }
+        f::KIND.write(block, BlockKind::Group as u8);
+        f::OWNER.write(block, number);
+        f::FREE.write(block, free);
+        free
+    }
 }
 
 /// Returns the first block from `from` on at which `count` blocks leave the chunks of checksums free. More
@@ -61,15 +75,6 @@ pub(crate) fn clear_of_sums(from: u64, count: u64) -> u64 {
     } else {
         sums(number + 1) + BLOCKS_PER_CHUNK
     }
-}
-
-/// Makes the blocks of the group table for groups `from..to`.
-pub(crate) fn init_groups(edit: &mut Edit<'_>, from: u64, to: u64, reserved: &Reserved) -> Outcome<()> {
-    for number in from..to {
-        edit.tx.fresh(edit.core.groups() + number * BLOCK, BlockKind::Group, number)?;
-        lay_out(edit, number, 0, reserved)?;
-    }
-    Ok(())
 }
 
 /// Makes the blocks of a group from its block `from` on free, except reserved ones. None of them is used.

@@ -59,14 +59,16 @@ impl Table {
 /// A device that keeps the blocks that were written. Clones are the same device.
 #[derive(Clone)]
 struct Sparse {
-    bytes: u64,
+    bytes: Arc<AtomicU64>,
     blocks: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
     table: Option<Table>,
+    /// Writes, and blocks of the largest one.
+    writes: Arc<[AtomicU64; 2]>,
 }
 
 impl Sparse {
     fn new(bytes: u64) -> Self {
-        Sparse { bytes, blocks: Arc::default(), table: None }
+        Sparse { bytes: Arc::new(bytes.into()), blocks: Arc::default(), table: None, writes: Arc::default() }
     }
 
     /// Returns a device with the content of a small volume, as part of one of `bytes` bytes.
@@ -82,7 +84,7 @@ impl Sparse {
         (superblock.volume_bytes, superblock.group_count) = (bytes, count);
         superblock.groups = TABLE * GROUP;
         let table = Table { sums: superblock.sums(), count, old, full, reads: Arc::default() };
-        let device = Sparse { bytes, blocks: Arc::new(blocks.into()), table: Some(table) };
+        let device = Sparse { blocks: Arc::new(blocks.into()), table: Some(table), ..Sparse::new(bytes) };
         let block = superblock.encode();
         for at in [0, SUPERBLOCK_COPY] {
             device.blocks.lock().insert(at, block.to_vec());
@@ -93,7 +95,7 @@ impl Sparse {
 
 impl Device for Sparse {
     fn len(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Relaxed)
     }
 
     fn read_at(&self, at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
@@ -116,6 +118,8 @@ impl Device for Sparse {
     }
 
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
+        self.writes[0].fetch_add(1, Relaxed);
+        self.writes[1].fetch_max(data.len() as u64 / BLOCK, Relaxed);
         let mut bytes = vec![0; data.len()];
         data.copy_to(&mut bytes);
         let positions = (at..).step_by(BLOCK as usize);
@@ -131,8 +135,10 @@ impl Device for Sparse {
         Ok(())
     }
 
-    fn resize(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.bytes.store(len, Relaxed);
+        self.blocks.lock().split_off(&len);
+        Ok(())
     }
 }
 
@@ -302,6 +308,88 @@ fn an_open_after_a_crash_does_not_visit_the_groups() {
     volume.sync().expect("sync");
     recovered(counts(&volume), "after checkpoints");
     volume.close().expect("close");
+}
+
+/// Opens a volume with room to grow.
+fn open_to_grow(device: &Sparse, growth: u64) -> Volume {
+    let options = OpenOptions { growth: Some(growth), cache: Some(64 << 20), ..Access::Write.into() };
+    Volume::open_device(Box::new(device.clone()), options).expect("open")
+}
+
+fn is_sound(device: &Sparse) {
+    let volume = open(device, Access::Read).expect("open");
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(volume.read_file("/first").expect("read"), b"of the first volume");
+}
+
+/// Blocks (16 MiB) of which growing may have this many in memory, or write at once.
+const FEW: u64 = 4096;
+
+/// Grows the volume to `groups` groups. No part of the growth takes memory for all groups.
+fn grows_in_pieces(device: &Sparse, groups: u64) {
+    let volume = open_to_grow(device, groups * GROUP);
+    device.writes.iter().for_each(|count| count.store(0, Relaxed));
+    let before = volume.stats();
+    volume.grow(groups * GROUP).expect("grow");
+    let (now, largest) = (volume.stats(), device.writes[1].load(Relaxed));
+    assert!(now.blocks_resident < FEW, "{} blocks are resident", now.blocks_resident);
+    assert!(now.blocks_fetched - before.blocks_fetched < FEW, "{now:?}");
+    assert!(largest < FEW, "{largest} blocks in one write");
+    assert_eq!(volume.superblock().group_count, groups);
+    volume.write_file("/after", b"it grew").expect("write");
+    volume.close().expect("close");
+    is_sound(device);
+}
+
+#[test]
+fn a_volume_grows_in_pieces_that_do_not_depend_on_its_size() {
+    let device = make(8 * GROUP);
+    grows_in_pieces(&device, 3 * GROUPS);
+    // The new table has more blocks than the new space.
+    grows_in_pieces(&device, 3 * GROUPS + 1);
+}
+
+#[test]
+fn a_group_that_had_the_old_table_keeps_its_journal() {
+    let device = make(32_300 * GROUP);
+    // The group table covers the first chunk of the group in which the journal lies.
+    let superblock = Superblock::decode(&device.blocks.lock()[&0]).expect("a superblock");
+    let table = superblock.groups..superblock.groups + superblock.group_count * BLOCK;
+    assert!(table.contains(&(superblock.journal / GROUP * GROUP)), "{superblock:?}");
+    grows_in_pieces(&device, 32_400);
+}
+
+#[test]
+fn growth_that_is_interrupted_leaves_the_volume_as_it_was() {
+    let device = make(8 * GROUP);
+    let volume = open_to_grow(&device, GROUPS * GROUP);
+    let writes = Arc::clone(&device.writes);
+    let stop_at = Arc::new(AtomicU64::new(u64::MAX));
+    let limit = Arc::clone(&stop_at);
+    volume.interrupt_waits_by(move || writes[0].load(Relaxed) >= limit.load(Relaxed));
+    volume.write_file("/before", b"it grew").expect("write");
+    volume.sync().expect("sync");
+    let (space, superblock) = (volume.statfs().expect("statfs"), volume.superblock());
+    for pieces in [0, 3, 20] {
+        stop_at.store(device.writes[0].load(Relaxed) + pieces, Relaxed);
+        let stopped = volume.grow(GROUPS * GROUP).expect_err("interrupted");
+        assert!(
+            matches!(&stopped, Error::Io { source, .. } if source.raw_os_error() == Some(4)),
+            "{stopped}"
+        );
+        stop_at.store(u64::MAX, Relaxed);
+        assert_eq!(device.len(), 8 * GROUP);
+        assert_eq!(volume.statfs().expect("statfs"), space);
+        let now = volume.superblock();
+        assert_eq!((now.groups, now.group_count), (superblock.groups, superblock.group_count));
+        volume.write_file(format!("/{pieces}"), content(2)).expect("write");
+        volume.remove_file(format!("/{pieces}")).expect("remove");
+        volume.sync().expect("sync");
+    }
+    volume.close().expect("close");
+    is_sound(&device);
+    grows_in_pieces(&device, GROUPS);
 }
 
 /// Says that this process is the child of a test.
