@@ -2,7 +2,7 @@
 
 use crate::attempt::Core;
 use crate::counts::Counts;
-use crate::cursors::Walks;
+use crate::cursors::{RoomChange, Walks};
 use crate::error::Outcome;
 use crate::extent::Extent;
 use crate::hints::{Hints, LeafHints};
@@ -30,6 +30,8 @@ pub(crate) struct Edit<'v> {
     pub(crate) may_list: bool,
     /// Blocks or inodes have become free.
     pub(crate) made_room: bool,
+    /// Declared after the transaction, so that it is dropped after its rollback.
+    pub(crate) room: RoomChange<'v>,
     /// Directories that lose a name: facts about paths through them end with this change.
     moves: SmallVec<[(MoveCause, u64); 2]>,
     /// The writer's number.
@@ -57,6 +59,7 @@ impl<'v> Edit<'v> {
             freed: &mut writer.freed,
             may_list: true,
             made_room: false,
+            room: RoomChange::new(&core.state.cursors),
             moves: SmallVec::new(),
             number,
             stamps: SmallVec::new(),
@@ -136,7 +139,8 @@ impl<'v> Edit<'v> {
 
     /// Ends the transaction and keeps its changes, without validation: the caller has exclusive access, or
     /// has validated.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(mut self) {
+        self.room.keep();
         self.hints.assert_sound();
         *self.writer_hints = self.hints;
         *self.writer_counts += self.counts;

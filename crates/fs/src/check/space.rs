@@ -225,6 +225,7 @@ impl Pass<'_, '_> {
             edit.tx.put(view, g::FREE, free);
             edit.tx.put(view, g::METADATA, masks.metadata);
             let keep = |field| view.get(field) & masks.metadata;
+            edit.made_room = true;
             edit.tx.put(view, g::ROOM, keep(g::ROOM) | masks.room);
             edit.tx.put(view, g::INODE_ROOM, keep(g::INODE_ROOM) | masks.inode_room);
             for (i, word) in bitmap.iter().enumerate() {

@@ -5,6 +5,7 @@ use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
 use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, describe, table_entry};
 use super::take::alloc_chunk;
+use crate::cursors::RoomKind;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
@@ -42,6 +43,7 @@ pub(crate) fn alloc_block<'v>(edit: &mut Edit<'v>, kind: BlockKind, owner: u64) 
                 if entry.get(chunk_entry::KIND) != 0 {
                     continue;
                 }
+                edit.room.take(RoomKind::Blocks);
                 // The table first, so that no other writer takes the block.
                 describe(edit, entry, kind as u8, owner);
                 let view = edit.tx.fresh(at, kind, owner)?;
@@ -73,7 +75,7 @@ fn find_chunk(edit: &mut Edit<'_>) -> Outcome<()> {
             (Err(Fault::Code(Code::NoSpace)), Some(WithRoom::Shared(chunk))) => (chunk, 0),
             (Err(full @ Fault::Code(Code::NoSpace)), _) => {
                 let room = |edit: &mut Edit<'_>, number| room_in(edit, number);
-                match walk(edit, Kind::Blocks, 0, |room| room.blocks != 0, room)?.ok_or(full)? {
+                match walk(edit, Kind::Blocks, 1, 0, room)?.ok_or(full)? {
                     WithRoom::Own(chunk) | WithRoom::Shared(chunk) => (chunk, 0),
                 }
             }

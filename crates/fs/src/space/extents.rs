@@ -12,7 +12,7 @@
 //!   range, of which nothing else is used. It fills holes as a new file does.
 
 use super::groups::{clear_bits, next, peek, seem_used};
-use super::search::{Kind, Room, likely, walk};
+use super::search::{Kind, is_full, likely, walk};
 use super::take::mark_used;
 use crate::attempt::Core;
 use crate::edit::Edit;
@@ -163,6 +163,9 @@ fn from_small(edit: &mut Edit<'_>, goal: Option<u64>, want: u64) -> Outcome<Exte
 /// Fills the ranges for new files in one pass over the bitmap of one group: the first group, from the last
 /// successful one on, that has holes of `want` blocks. Carves nothing where nothing is free.
 fn carve(edit: &mut Edit<'_>, want: u64) -> Outcome<()> {
+    if is_full(edit) {
+        return Ok(());
+    }
     let (home, limit) = (edit.hints.data_group, carve_limit(edit).max(want));
     let good = want.max(GOOD_HOLE);
     for number in likely(edit.core, home)? {
@@ -173,8 +176,7 @@ fn carve(edit: &mut Edit<'_>, want: u64) -> Outcome<()> {
         }
     }
     for (kind, least) in [(Kind::GoodHoles, good), (Kind::AnyHole, 1)] {
-        let may = |room: Room| room.free >= least;
-        let found = walk(edit, kind, home, may, |edit, number| {
+        let found = walk(edit, kind, least, home, |edit, number| {
             Ok(carve_group(edit, number, least, limit)?.then_some(number))
         })?;
         if let Some(number) = found {
@@ -272,6 +274,9 @@ impl BestFit {
 /// The free extent that probably fits a request best: among those of the groups with free blocks that come
 /// first, and of the first ones at the frontier; else any.
 fn best_fit(edit: &mut Edit<'_>, request: &ExtentRequest) -> Outcome<Option<Extent>> {
+    if is_full(edit) {
+        return Ok(None);
+    }
     let core = edit.core;
     let cursors = &core.state.cursors;
     let home = cursors.extents.get();
@@ -286,7 +291,7 @@ fn best_fit(edit: &mut Edit<'_>, request: &ExtentRequest) -> Outcome<Option<Exte
                 let find = |edit: &mut Edit<'_>, number| {
                     Ok((peek(edit.core, number)?.get(f::FREE) >= least).then_some(number))
                 };
-                from = walk(edit, kind, home, |room| room.free >= least, find)?;
+                from = walk(edit, kind, least, home, find)?;
             }
         }
         if let Some(number) = from {

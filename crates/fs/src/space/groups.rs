@@ -1,6 +1,7 @@
 //! Block groups: bitmaps of blocks.
 
 use crate::attempt::Core;
+use crate::cursors::RoomKind;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use crate::extent::Extent;
@@ -54,6 +55,9 @@ pub(super) fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, use
             return Err(Fault::damaged(view.at(), "a block is used twice or freed twice"));
         }
         edit.tx.put(view, field, word ^ mask);
+    }
+    if used {
+        edit.room.take(RoomKind::Free);
     }
     let free = view.get(f::FREE);
     let left = if used { free.checked_sub(count) } else { free.checked_add(count) };

@@ -5,6 +5,7 @@ use super::groups::{chunk_at, group, of_chunk, peek};
 use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, table_entry};
 use crate::attempt::Core;
+use crate::cursors::RoomKind;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{
@@ -62,6 +63,7 @@ pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
             let number = block / size.bytes() + slot;
             let view = edit.store().inode(number)?;
             if view.get(inode::MODE) == 0 {
+                edit.room.take(RoomKind::Inodes);
                 edit.tx.put(entry, chunk_entry::USED, entry.get(chunk_entry::USED).wrapping_add(1));
                 edit.hints.inode_slot = slot + 1;
                 edit.counts.inodes += 1;
@@ -101,10 +103,15 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
             // The bit makes the block known to the next mount. The search clears bits that are out of date.
             let (group, bit) = of_chunk(edit.core, view.at() & !(CHUNK - 1))?;
             edit.tx.put(group, f::INODE_ROOM, group.get(f::INODE_ROOM) | bit);
+            edit.room.make(RoomKind::Inodes);
             view.at()
         }
         Err(full @ Fault::Code(Code::NoSpace)) => {
-            walk(edit, Kind::Inodes, 0, |room| room.inodes != 0, search_group)?.ok_or(full)?
+            {
+                // Nothing else is left, so writers share.
+                let find = |edit: &mut Edit<'_>, number| search_group(edit, number, false);
+                walk(edit, Kind::Inodes, 1, 0, find)?.ok_or(full)?
+            }
         }
         Err(fault) => return Err(fault),
     };
@@ -116,7 +123,7 @@ fn find_block(edit: &mut Edit<'_>) -> Outcome<()> {
 fn search(edit: &mut Edit<'_>) -> Outcome<Option<u64>> {
     let cursor = &edit.core.state.cursors.inodes;
     for number in with_chunks(edit.core, cursor) {
-        let found = search_group(edit, number)?;
+        let found = search_group(edit, number, true)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -129,14 +136,15 @@ fn search(edit: &mut Edit<'_>) -> Outcome<Option<u64>> {
     Ok(None)
 }
 
-fn search_group(edit: &mut Edit<'_>, number: u64) -> Outcome<Option<u64>> {
+/// An inode block with room in group `number`; with `sparing`, none that another writer has claimed.
+fn search_group(edit: &mut Edit<'_>, number: u64, sparing: bool) -> Outcome<Option<u64>> {
     let view = peek(edit.core, number)?;
     let mut room = view.get(f::INODE_ROOM) & view.get(f::METADATA);
     while room != 0 {
         let chunk = u64::from(room.trailing_zeros());
         room &= room - 1;
         // The other writer of a claimed chunk uses its room, and changes its table meanwhile.
-        if edit.is_claimed(chunk_at(number, chunk)) {
+        if sparing && edit.is_claimed(chunk_at(number, chunk)) {
             continue;
         }
         if group(edit.core, number)?.get(f::METADATA) & 1 << chunk == 0 {
@@ -144,7 +152,7 @@ fn search_group(edit: &mut Edit<'_>, number: u64) -> Outcome<Option<u64>> {
             continue;
         }
         match block_with_room(edit, chunk_at(number, chunk))? {
-            Some(block) if edit.is_claimed(block) => {}
+            Some(block) if sparing && edit.is_claimed(block) => {}
             Some(block) => return Ok(Some(block)),
             None => {
                 let view = group(edit.core, number)?;

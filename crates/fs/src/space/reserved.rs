@@ -94,6 +94,7 @@ pub(crate) fn lay_out(edit: &mut Edit<'_>, number: u64, from: u64, reserved: &Re
     }
     edit.counts.free_blocks += free as i64 - view.get(f::FREE) as i64;
     edit.tx.put(view, f::FREE, free);
+    edit.made_room = true;
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 
 use super::groups::peek;
 use crate::attempt::Core;
-use crate::cursors::{RoomCursor, Walk};
+use crate::cursors::{RoomCursor, RoomKind, Walk};
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Field, group as f};
@@ -63,13 +63,13 @@ const READ: u64 = 256;
 
 /// The room of a group as its block says: a hint.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+struct Room {
     /// Free blocks.
-    pub(super) free: u64,
+    free: u64,
     /// Metadata chunks with free blocks.
-    pub(super) blocks: u64,
+    blocks: u64,
     /// Metadata chunks with free inodes.
-    pub(super) inodes: u64,
+    inodes: u64,
 }
 
 /// Reads the room of groups in their order. The group table may be larger than the cache, so that an attempt
@@ -118,7 +118,7 @@ impl Room {
 }
 
 /// The walks of a writer, by what they look for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A free chunk.
     Chunk,
@@ -134,40 +134,107 @@ pub(super) enum Kind {
     Inodes,
 }
 
-/// Walks over all groups, from `home` on, until `find` finds something in one that `may` have it.
+impl Kind {
+    /// True where a group with this room may have what a walk looks for, in `least` free blocks.
+    fn may_be_in(self, room: Room, least: u64) -> bool {
+        match self.room() {
+            RoomKind::Blocks => room.blocks != 0,
+            RoomKind::Inodes => room.inodes != 0,
+            RoomKind::Free => room.free >= least,
+        }
+    }
+
+    /// True where all walks of the kind look for the same.
+    fn is_one(self) -> bool {
+        !matches!(self, Kind::GoodHoles | Kind::Extents)
+    }
+
+    /// True where a walk is certain to find nothing.
+    fn is_hopeless(self, edit: &Edit<'_>) -> bool {
+        let needs_free = matches!(self.room(), RoomKind::Free);
+        needs_free && is_full(edit) || self.is_one() && self.is_exhausted(edit)
+    }
+
+    /// True where the last walk of this kind has found nothing, and a next one would not, either.
+    fn is_exhausted(self, edit: &Edit<'_>) -> bool {
+        edit.core.state.cursors.is_exhausted(self as usize, self.room())
+    }
+
+    fn room(self) -> RoomKind {
+        match self {
+            Kind::Blocks => RoomKind::Blocks,
+            Kind::Inodes => RoomKind::Inodes,
+            _ => RoomKind::Free,
+        }
+    }
+}
+
+/// True where no block is free, so that a full volume refuses each change without a look at its groups.
+pub(super) fn is_full(edit: &Edit<'_>) -> bool {
+    Kind::AnyHole.is_exhausted(edit) || edit.core.state.cursors.believes_count() && counted(edit) <= 0
+}
+
+/// Free blocks that are counted, preallocated ones included. Other writers may change it meanwhile: it is
+/// exact where the gate is closed, as in the last attempt before a change is refused.
+fn counted(edit: &Edit<'_>) -> i64 {
+    edit.core.state.counts.sum().free_blocks.wrapping_add(edit.counts.free_blocks)
+}
+
+/// Walks over all groups, from `home` on, until `find` finds something in one that may have it: `least` is
+/// the number of free blocks.
 pub(super) fn walk<T>(
     edit: &mut Edit<'_>,
     kind: Kind,
+    least: u64,
     home: u64,
-    may: impl Fn(Room) -> bool,
     mut find: impl FnMut(&mut Edit<'_>, u64) -> Outcome<Option<T>>,
 ) -> Outcome<Option<T>> {
-    let (groups, kind) = (edit.core.group_count(), kind as usize);
-    let frees = |edit: &Edit<'_>| edit.core.state.cursors.frees();
-    let mut walk = edit.walks[kind];
-    if walk.left == 0 || walk.next >= groups {
-        walk = Walk { next: home % groups, left: groups, frees: frees(edit) };
+    if kind.is_hopeless(edit) {
+        return Ok(None);
+    }
+    let (groups, cursors) = (edit.core.group_count(), &edit.core.state.cursors);
+    let begin = |next: u64| Walk {
+        next,
+        left: groups,
+        frees: cursors.frees(),
+        changes: cursors.changes(kind.room()),
+        least,
+    };
+    let mut walk = edit.walks[kind as usize];
+    if walk.left == 0 || walk.next >= groups || walk.least > least {
+        walk = begin(home % groups);
     }
     let mut reader = RoomReader::default();
     loop {
         while walk.left > 0 {
-            edit.walks[kind] = walk;
-            if may(reader.read(edit.core, walk.next)?)
+            edit.walks[kind as usize] = walk;
+            if kind.may_be_in(reader.read(edit.core, walk.next)?, least)
                 && let Some(found) = find(edit, walk.next)?
             {
-                edit.walks[kind].left = 0;
-                edit.core.state.cursors.move_frontier_to(walk.next);
+                edit.walks[kind as usize].left = 0;
+                cursors.move_frontier_to(walk.next);
                 return Ok(Some(found));
             }
             walk = Walk { next: (walk.next + 1) % groups, left: walk.left - 1, ..walk };
         }
         // Blocks that were freed since may lie in groups that the walk has passed.
-        let now = frees(edit);
-        if walk.frees == now {
-            edit.walks[kind].left = 0;
+        if walk.frees == cursors.frees() {
+            edit.walks[kind as usize].left = 0;
+            note_in_vain(edit, kind, walk.changes);
             return Ok(None);
         }
-        walk = Walk { left: groups, frees: now, ..walk };
+        walk = begin(walk.next);
+    }
+}
+
+/// Notes what a walk that has found nothing says about the next ones. It began after `changes` changes.
+fn note_in_vain(edit: &Edit<'_>, kind: Kind, changes: u64) {
+    let cursors = &edit.core.state.cursors;
+    if kind.is_one() {
+        cursors.set_exhausted(kind as usize, changes);
+    }
+    if kind == Kind::AnyHole && counted(edit) == 0 {
+        cursors.believe_count();
     }
 }
 

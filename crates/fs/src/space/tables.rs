@@ -2,6 +2,7 @@
 
 use super::groups::of_chunk;
 use crate::attempt::Core;
+use crate::cursors::RoomKind;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{
@@ -58,6 +59,7 @@ pub(super) fn set_up(edit: &mut Edit<'_>, number: u64) -> Outcome<bool> {
         edit.tx.put(view, field, view.get(field) | bit);
     }
     make_all_sums(edit, number)?;
+    edit.room.make(RoomKind::Blocks);
     Ok(true)
 }
 

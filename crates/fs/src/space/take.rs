@@ -1,8 +1,9 @@
 //! Free blocks are taken from the bitmaps: blocks of file data, and whole chunks for metadata.
 
 use super::groups::{chunk_at, flip, group, next, peek};
-use super::search::{Kind, likely, walk};
+use super::search::{Kind, is_full, likely, walk};
 use super::tables::{make_table, set_up};
+use crate::cursors::RoomKind;
 use crate::edit::Edit;
 use crate::error::Outcome;
 use lanefs_format::{
@@ -32,6 +33,9 @@ pub(super) fn mark_used(edit: &mut Edit<'_>, first: u64, most: u64) -> Outcome<u
 /// Makes a metadata chunk with room and returns its position: that of the checksums in a group without any,
 /// else a free chunk. With `sparing`, only a group that is half free serves.
 pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
+    if is_full(edit) {
+        return Err(Code::NoSpace.into());
+    }
     let home = edit.hints.chunk / GROUP;
     for number in likely(edit.core, home)? {
         if let Some(chunk) = alloc_chunk_in(edit, number, sparing)? {
@@ -43,7 +47,7 @@ pub(crate) fn alloc_chunk(edit: &mut Edit<'_>, sparing: bool) -> Outcome<u64> {
         true => None,
         false => {
             let find = |edit: &mut Edit<'_>, number| alloc_chunk_in(edit, number, false);
-            walk(edit, Kind::Chunk, home, |room| room.free > 0, find)?
+            walk(edit, Kind::Chunk, 1, home, find)?
         }
     };
     any.ok_or(Code::NoSpace.into())
@@ -72,6 +76,7 @@ fn alloc_chunk_in(edit: &mut Edit<'_>, number: u64, sparing: bool) -> Outcome<Op
                 edit.tx.put(view, field, view.get(field) | 1 << chunk);
             }
             make_table(edit, chunk_at(number, chunk))?;
+            edit.room.make(RoomKind::Blocks);
             edit.core.state.cursors.blocks.go_back_to(number);
             return Ok(Some(chunk_at(number, chunk)));
         }

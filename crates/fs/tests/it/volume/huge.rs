@@ -82,6 +82,10 @@ impl Sparse {
         let mut superblock = Superblock::decode(&blocks[&0]).expect("a superblock");
         let (old, count) = (superblock.groups, bytes.div_ceil(GROUP));
         (superblock.volume_bytes, superblock.group_count) = (bytes, count);
+        // The last group is full in any case.
+        if full + 1 >= count {
+            superblock.free_blocks = group::FREE.read(&blocks[&superblock.groups]).expect("the first group");
+        }
         superblock.groups = TABLE * GROUP;
         let table = Table { sums: superblock.sums(), count, old, full, reads: Arc::default() };
         let device = Sparse { blocks: Arc::new(blocks.into()), table: Some(table), ..Sparse::new(bytes) };
@@ -260,6 +264,65 @@ fn the_last_free_blocks_of_a_volume_are_found_by_a_walk_that_reads_ahead() {
     let table = device.table.expect("a table");
     let [calls, blocks] = [0, 1].map(|i| table.reads[i].load(Relaxed));
     assert!(calls < groups / 8 && blocks < 12 * groups, "{calls} reads of {blocks} blocks, {groups} groups");
+}
+
+/// Takes all free blocks.
+fn take_all(volume: &Volume) {
+    let file = volume.write_file("/all", b"").expect("make").ino;
+    let (mut at, mut piece) = (0, 1 << 20);
+    while piece >= BLOCK {
+        match volume.write(&Caller::OWNER, file, at, &vec![3; piece as usize]) {
+            Ok(done) => at += done as u64,
+            Err(error) if error.code() == Code::NoSpace => piece /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Makes empty files until there is no room for inodes. Returns their number.
+fn take_inodes(volume: &Volume, dir: &str) -> usize {
+    volume.write_file(format!("{dir}/0"), b"").expect("the first file");
+    let refused = (1..).find(|i| volume.write_file(format!("{dir}/{i}"), b"").is_err());
+    refused.expect("a full volume")
+}
+
+#[test]
+fn a_full_volume_refuses_changes_without_a_walk() {
+    let small = make(GROUPS * GROUP);
+    fill(&small);
+    let groups = 2 * TIB / GROUP;
+    let device = small.enlarged_and_full(2 * TIB, groups);
+    let volume = open(&device, Access::Write).expect("open");
+    let read = || device.table.as_ref().expect("a table").reads[1].load(Relaxed);
+    let file = volume.resolve(path(1)).expect("a file").ino;
+    let refused = |what: &str, done: Result<()>| {
+        let error = done.expect_err(what);
+        assert_eq!(error.code(), Code::NoSpace, "{what}: {error}");
+    };
+    let refuses_all = || {
+        refused("a write", volume.write(&Caller::OWNER, file, 1 << 30, &[7; 9000]).map(drop));
+        refused("a large write", volume.write(&Caller::OWNER, file, 1 << 30, &[7; 3 << 20]).map(drop));
+        refused("a file", volume.write_file("/d2/more", content(1)).map(drop));
+    };
+    take_all(&volume);
+    let made = take_inodes(&volume, "/d0");
+    let first = read();
+    refuses_all();
+    let second = read();
+    (0..20).for_each(|_| refuses_all());
+    // Some were evicted since. A walk reads all groups.
+    assert!(read() - second < groups / 8, "{} blocks of the table; {first}, {second}", read() - second);
+    // Free space is found, also where a change that needed more was refused in between.
+    volume.remove_file(format!("/d0/{}", made - 1)).expect("remove");
+    volume.write_file("/d0/again", b"").expect("the inode");
+    volume.remove_file(path(5)).expect("remove");
+    refused("more than that", volume.write(&Caller::OWNER, file, 1 << 30, &[7; 8 << 20]).map(drop));
+    volume.write(&Caller::OWNER, file, 1 << 30, &[7; 2 << 20]).expect("write");
+    take_all(&volume);
+    let before = read();
+    (0..20).for_each(|_| refuses_all());
+    assert!(read() - before < 6 * groups, "{} blocks of the table", read() - before);
+    volume.close().expect("close");
 }
 
 /// Opens a copy of the device as a crash now leaves it. Returns its counts of free blocks and inodes, and how
