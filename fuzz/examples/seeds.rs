@@ -1,9 +1,10 @@
-//! Writes the seed corpora anew: `cargo run --example seeds` in `fuzz/`.
+//! Writes the seed corpora anew: `cargo run --example seeds` in `fuzz/`. It runs `xz`, `bzip2` and `lz4`.
 
 use lanefs::{Caller, InodeSize, Volume, XattrMode};
 use lanefs_testkit::volume::options;
 use lanefs_transfer::{ArchiveTarget, Control, ExportOptions, Silent, export_archive};
 use std::path::Path;
+use std::process::Command;
 
 fn archives(folder: &Path) {
     let volume =
@@ -22,6 +23,13 @@ fn archives(folder: &Path) {
         let control = Control { interrupt: &|| false, progress: &Silent };
         let options = ExportOptions { overwrite: true, ..ExportOptions::default() };
         export_archive(&volume, b"/t", ArchiveTarget::File(&path), &options, control).expect("an archive");
+    }
+    // LaneFS reads these and does not write them.
+    for (program, ending) in [("xz", "xz"), ("bzip2", "bz2"), ("lz4", "lz4")] {
+        let plain = std::fs::File::open(folder.join("tree.tar")).expect("the archive");
+        let packed = Command::new(program).arg("-c").stdin(plain).output().expect(program);
+        assert!(packed.status.success(), "{program}: {}", String::from_utf8_lossy(&packed.stderr));
+        std::fs::write(folder.join(format!("tree.tar.{ending}")), packed.stdout).expect("a seed");
     }
 }
 
