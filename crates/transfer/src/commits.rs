@@ -25,21 +25,25 @@ pub struct CommitInterval {
     pub bytes: u64,
     /// Time, if a name is finished after it.
     pub time: Duration,
+    /// Least time since the last commit, in multiples of the time that it took. Nothing is imported while a
+    /// commit waits for the device.
+    pub rest: u32,
 }
 
 impl Default for CommitInterval {
     /// A second of work at most, and less than an eighth of the smallest journals, which a volume commits by
-    /// itself.
+    /// itself; more where the commits would take more than a 32nd of the time.
     fn default() -> Self {
-        CommitInterval { names: 4096, bytes: 64 << 20, time: Duration::from_secs(1) }
+        CommitInterval { names: 4096, bytes: 64 << 20, time: Duration::from_secs(1), rest: 32 }
     }
 }
 
 impl CommitInterval {
     /// True where so much was imported since a commit.
     fn is_over(&self, last: &Commit, now: &Counts) -> bool {
-        let more = now.since(&last.counts);
-        more.entries() >= self.names || more.bytes >= self.bytes || last.time.elapsed() >= self.time
+        let (more, elapsed) = (now.since(&last.counts), last.time.elapsed());
+        let is_much = more.entries() >= self.names || more.bytes >= self.bytes || elapsed >= self.time;
+        is_much && elapsed >= last.took.saturating_mul(self.rest)
     }
 }
 
@@ -48,6 +52,7 @@ struct Commit {
     /// Amounts that it has.
     counts: Counts,
     time: Instant,
+    took: Duration,
 }
 
 /// The commits of an import.
@@ -61,7 +66,7 @@ pub(crate) struct Commits<'a> {
 
 impl<'a> Commits<'a> {
     pub(crate) fn new(volume: &'a dyn FileSystem, interval: CommitInterval) -> Self {
-        let begin = Commit { counts: Counts::default(), time: Instant::now() };
+        let begin = Commit { counts: Counts::default(), time: Instant::now(), took: Duration::ZERO };
         Commits { volume, interval, making: RwLock::new(()), last: Mutex::new(begin) }
     }
 
@@ -85,10 +90,10 @@ impl<'a> Commits<'a> {
 
     /// Makes all that was counted durable; stops the import where that fails.
     fn commit(&self, job: &TransferJob<'_>) -> Result<(), ()> {
-        let counts = job.counts();
+        let (counts, begin) = (job.counts(), Instant::now());
         match self.volume.sync() {
             Ok(()) => {
-                *self.last.lock() = Commit { counts, time: Instant::now() };
+                *self.last.lock() = Commit { counts, time: Instant::now(), took: begin.elapsed() };
                 Ok(())
             }
             Err(error) => {

@@ -61,7 +61,7 @@ fn import(room: u64, import: impl FnOnce(&Volume, &ImportOptions<'_>) -> Report)
     let options = OpenOptions { commit_every: Duration::MAX, ..OpenOptions::from(Access::Write) };
     let volume = Volume::open_device(Box::new(device.clone()), options).unwrap();
     device.room.store(room, SeqCst);
-    let commit = CommitInterval { names: 100, bytes: 1 << 20, time: Duration::MAX };
+    let commit = CommitInterval { names: 100, bytes: 1 << 20, time: Duration::MAX, rest: 0 };
     let report = import(&volume, &ImportOptions { commit, ..ImportOptions::default() });
     drop(volume);
     device.room.store(u64::MAX, SeqCst);
