@@ -147,7 +147,7 @@ fuzz: setup-sanitize ## each fuzz target for SECONDS=600
 aarch64: setup-sanitize ## build and test the crates with code for one processor on aarch64, under qemu
 	@sh scripts/sanitize.sh aarch64
 
-docs: ## write the generated tables of docs/format.md and docs/publication.md anew
+docs: ## write the generated tables of docs/format.md and docs/publication.md again
 	@echo "==> docs: tables of docs/format.md and docs/publication.md from the code"
 	@UPDATE_DOCS=1 $(CARGO) test -p lanefs-format -p lanefs-publish --locked --test it document
 

@@ -4,7 +4,7 @@
 #   [SEEDS="1 2 3"] [IMAGES="mem:4G FILE"] scripts/mount-conformance.sh LANEFS TOOLS [STEPS]
 #
 # LANEFS is the program, TOOLS the folder to install the testers in, STEPS the steps of each fsx [default:
-# 1,000,000], SEEDS the seeds of fsx, IMAGES the volumes; files among them are made anew.
+# 1,000,000], SEEDS the seeds of fsx, IMAGES the volumes; files among them are made again.
 #
 # * pjdfstest: every test that applies; docs/semantics.md lists the others.
 # * fsx: all its operations, with several seeds, alone and two at once.

@@ -6,19 +6,21 @@
 #
 # * A line of prose has at most 110 columns. Tables, blocks of code and the targets of links are excepted.
 # * No sentence of a comment opens with What, Who, Whose, Whatever or Whoever, unless it is a question.
+# * None of some phrases that are not English, or not of today (REFUSED).
 #
 # Prints `FILE:LINE: reason`; exit code 1 if there is a finding.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
 MAX_COLUMNS=110
+REFUSED='anew|the begin of|the exception are|one behind the other|behind (the|its|their) end'
 # Paths that are not checked yet, as patterns of the shell.
 UNFINISHED=''
 
 check() {
     # Bytes of the C locale: each awk counts them alike, and the bytes that continue a character are taken
     # away.
-    LC_ALL=C awk -v max="$MAX_COLUMNS" '
+    LC_ALL=C awk -v max="$MAX_COLUMNS" -v refused="(^|[^a-z])($REFUSED)([^a-z]|$)" '
         function report(reason) { printf "%s:%d: %s\n", FILENAME, FNR, reason; found = 1 }
         function columns(text) { gsub(/[\200-\277]/, "", text); return length(text) }
         # A link without its target, which cannot be broken.
@@ -37,6 +39,7 @@ check() {
             if (text ~ /^[ \t]*```/) { in_code = !in_code; return }
             if (in_code || text ~ /^[ \t]*\|/) return
             if (columns(without_links(shown)) > max) report("more than " max " columns")
+            if (match(tolower(text), refused)) report("not English: " substr(text, RSTART, RLENGTH))
             if (is_markdown) return
             sub(/^[ \t]*([*-] )?/, "", text)
             rest = text
@@ -89,6 +92,9 @@ self_test() {
     expect a.rs "$(printf '/// ```\n/// %s\n/// ```' "$long")" 0
     expect a.rs "    /// What a thread keeps." 1
     expect a.rs "// What is it? Who knows it?" 0
+    expect a.rs "/// It is made anew." 1
+    expect a.md "The begin of a line, and the beginning of another." 1
+    expect a.rs "let anew = 1; // the beginning of a line" 0
     expect a.rs "// Fine. Who lets go the last looks." 1
     expect a.rs "let what = 1; // it is what it is" 0
     expect a.comp "// Whose leaf it is is asked first: another writer is at it." 1

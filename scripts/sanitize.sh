@@ -7,7 +7,7 @@
 # every part that could run passed, and at least one could. With SANITIZE_OPTIONAL=1 (as in `.ci/run`) none
 # has to. FUZZ_SECONDS bounds each fuzz target [default: 15]; SCHEDULES is how many schedules of threads Miri
 # tries [default: 4]. SANITIZE_SECONDS bounds all parts together [default: 0, no limit]: a part that it cuts
-# off is named, and is no failure.
+# off is named, and is not a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

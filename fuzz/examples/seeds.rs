@@ -1,4 +1,4 @@
-//! Writes the seed corpora anew: `cargo run --example seeds` in `fuzz/`. It runs `xz`, `bzip2` and `lz4`.
+//! Writes the seed corpora again: `cargo run --example seeds` in `fuzz/`. It runs `xz`, `bzip2` and `lz4`.
 
 use lanefs::{Caller, InodeSize, Volume, XattrMode};
 use lanefs_testkit::volume::options;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// A path as Python names files: bytes that are no UTF-8 become surrogates.
+/// A path as Python names files: bytes that are not UTF-8 become surrogates.
 pub(crate) fn name(path: &[u8]) -> &OsStr {
     OsStr::from_bytes(path)
 }

@@ -74,7 +74,7 @@ impl OpenFile {
         })
     }
 
-    /// Writes at an offset; without one, at the end of the file. Returns the offset behind the bytes.
+    /// Writes at an offset; without one, at the end of the file. Returns the offset after the bytes.
     fn write(&self, py: Python<'_>, offset: Option<u64>, data: &Bound<'_, PyBytes>) -> PyResult<u64> {
         let data = data.as_bytes();
         self.with(py, |open| {

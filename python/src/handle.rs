@@ -2,7 +2,7 @@
 //!
 //! After a fork the child has a copy of the parent's volume: its memory, its descriptors, and locks that
 //! threads held which do not exist in the child. So the child never touches it. A handle has a slot for each
-//! process: one that is open for reading opens the volume anew in the child's slot, another one is an error.
+//! process: one that is open for reading opens the volume again in the child's slot, another one is an error.
 
 use crate::engine::{OpenError, OpenVolume};
 use crate::image::{Image, Place};

@@ -191,7 +191,7 @@ fn push(set: &mut lanefs::PathSet, item: &Bound<'_, PyAny>, index: usize) -> PyR
     if let Ok(text) = item.cast::<PyString>() {
         match text.to_str() {
             Ok(text) => set.push(text),
-            // Surrogates stand for bytes that are no UTF-8.
+            // Surrogates stand for bytes that are not UTF-8.
             Err(_) => set.push(
                 item.py().import("os")?.call_method1("fsencode", (text,))?.cast::<PyBytes>()?.as_bytes(),
             ),

@@ -56,7 +56,7 @@ impl Remote {
     /// Takes a URL and the options of `Volume.open`.
     ///
     /// # Errors
-    /// A text that is no URL of a publication.
+    /// A text that is not a URL of a publication.
     pub(crate) fn new(
         url: &str,
         cache_dir: Option<PathBuf>,

@@ -122,7 +122,7 @@ impl Volume {
             Failure::Handle(HandleError::Closed) => closed(),
             Failure::Handle(HandleError::Forked) => PyRuntimeError::new_err(
                 "this process was forked from the one that opened the volume, and only a volume that was \
-                 opened from a path with mode 'r' opens itself anew; open it in this process",
+                 opened from a path with mode 'r' opens itself again; open it in this process",
             ),
             Failure::Handle(HandleError::Open(error)) => open_error(error, &name_of(handle.recipe())),
         })

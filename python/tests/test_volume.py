@@ -187,7 +187,7 @@ def test_a_pickled_volume_opens_itself_again(image):
             assert again.read_file("/top") == b"x"
     with lanefs.Volume.open(image, "w", size=16 * MIB) as volume:
         opened = volume.__reduce__()
-    # The pickle of a new volume opens it, and does not make it anew.
+    # The pickle of a new volume opens it, and does not make it again.
     assert opened[1][1] == "r+"
 
 

@@ -210,7 +210,7 @@ def test_a_writer_that_is_killed_leaves_the_old_content_or_the_new_one(image):
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(WRITER), str(image)], stdout=subprocess.PIPE, bufsize=0
         )
-        # The process is somewhere behind this step.
+        # The process is somewhere after this step.
         for _ in range(steps):
             assert process.stdout.read(1) == b"."
         process.send_signal(signal.SIGKILL)

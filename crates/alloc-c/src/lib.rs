@@ -91,7 +91,7 @@ pub unsafe extern "C" fn posix_memalign(result: *mut *mut c_void, align: size_t,
     0
 }
 
-/// posix_memalign(3). Refuses an alignment that is no power of two, as the GNU C library does since 2.38.
+/// posix_memalign(3). Refuses an alignment that is not a power of two, as the GNU C library does since 2.38.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
     if align.is_power_of_two() { memalign(align, size) } else { fail(EINVAL) }

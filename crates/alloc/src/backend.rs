@@ -5,7 +5,7 @@ use crate::lock::Lock;
 use crate::pool::Pool;
 use lanefs_sync::atomic::{AtomicU32, Ordering};
 
-/// The supply behind all heaps. The process has one; tests make their own.
+/// The supply below all heaps. The process has one; tests make their own.
 pub(crate) struct Backend {
     pub(crate) pool: Lock<Pool>,
     checks: AtomicU32,

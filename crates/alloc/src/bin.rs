@@ -1,4 +1,4 @@
-//! Bins: the objects of one class in a heap, in the layers of the thread and in slabs behind them.
+//! Bins: the objects of one class in a heap, in the layers of the thread and in slabs below them.
 
 use crate::backend::Backend;
 use crate::checks::Checks;
@@ -51,7 +51,7 @@ impl Bin {
     }
 }
 
-/// The slabs behind a bin's layers, with access to more slabs.
+/// The slabs below a bin's layers, with access to more slabs.
 pub(crate) struct SlabSource<'h> {
     pub(crate) size: usize,
     pub(crate) slabs: &'h mut SlabList,

@@ -18,7 +18,7 @@ pub fn next(word: &impl Fn(usize) -> u64, from: usize, end: usize, set: bool) ->
     end
 }
 
-/// Returns the first run of set bits in `from..end`: its first bit, and the bit behind its last.
+/// Returns the first run of set bits in `from..end`: its first bit, and the bit after its last.
 #[inline(always)]
 pub fn run(word: &impl Fn(usize) -> u64, from: usize, end: usize) -> Option<(usize, usize)> {
     let first = next(word, from, end, true);

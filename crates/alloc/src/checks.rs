@@ -14,7 +14,7 @@ pub enum Checks {
     /// when the magazine overflows, unless the heap has given the object out again by then.
     #[default]
     Cheap = 1,
-    /// Every allocation and every free checks, also for writes behind an object's end and to freed objects,
+    /// Every allocation and every free checks, also for writes past an object's end and to freed objects,
     /// unless the object is larger than [`LARGEST`](crate::LARGEST). Several times slower.
     Full = 2,
 }

@@ -73,7 +73,7 @@ impl Header {
         self.owner.load(Ordering::Relaxed)
     }
 
-    /// Returns false for bytes that are no header.
+    /// Returns false for bytes that are not a header.
     pub(crate) fn is_sound(&self) -> bool {
         self.cookie == COOKIE ^ std::ptr::from_ref(self).addr() && (self.units > 0 || self.class < CLASSES)
     }

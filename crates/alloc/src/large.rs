@@ -12,7 +12,7 @@ use std::ptr::{NonNull, null_mut};
 /// are zero. Null without memory.
 pub(crate) fn malloc(backend: &Backend, size: usize, align: usize) -> (*mut u8, bool) {
     let none = (null_mut(), false);
-    // The object lies behind the header, or, with a large alignment, at the start of the next unit, which the
+    // The object lies after the header, or, with a large alignment, at the start of the next unit, which the
     // pool aligns.
     let (offset, unit_align) = (align.clamp(HEADER_BYTES, UNIT), (align / UNIT).max(1));
     let Some(bytes) = size.checked_add(offset).filter(|bytes| *bytes <= isize::MAX as usize) else {
@@ -26,7 +26,7 @@ pub(crate) fn malloc(backend: &Backend, size: usize, align: usize) -> (*mut u8, 
     (place_object(units, offset), units.is_zero)
 }
 
-/// Gives memory of earlier users behind the end of an object back to the kernel, if it is more than an eighth
+/// Gives memory of earlier users past the end of an object back to the kernel, if it is more than an eighth
 /// of the object.
 fn release_behind(units: Units, end: usize) {
     let (start, stop) = (end.next_multiple_of(os::PAGE), units.count * UNIT);

@@ -2,7 +2,7 @@
 
 use crate::message;
 
-/// Ends the program: it wrote behind the end of an object.
+/// Ends the program: it wrote past the end of an object.
 #[cold]
 pub(crate) fn written_behind_end(object: *const u8) -> ! {
     message::fail("memory was written to behind the end of an object", object.addr())

@@ -20,7 +20,7 @@ pub trait Item: Copy + Ord {
     /// The item that nothing is before.
     const LOWEST: Self;
 
-    /// The item `distance` behind this one.
+    /// The item `distance` after this one.
     #[must_use]
     fn advanced_by(self, distance: usize) -> Self;
 
@@ -61,7 +61,7 @@ impl Item for *mut u8 {
 pub struct Bump<T = usize> {
     /// The next item.
     pub next: T,
-    /// The end of the range, behind the last item.
+    /// The end of the range, after the last item.
     pub end: T,
 }
 
@@ -280,7 +280,7 @@ pub struct Layers<T = usize> {
     pub bump: Bump<T>,
 }
 
-/// The supply behind the layers: slabs of the heap, or a bitmap.
+/// The supply below the layers: slabs of the heap, or a bitmap.
 pub trait Source<T: Item = usize> {
     /// Reason why no item can be carved or taken back.
     type Error;

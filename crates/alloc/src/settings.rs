@@ -17,7 +17,7 @@ fn value(name: &CStr) -> &'static [u8] {
     }
 }
 
-/// Sets the grade of `LANEFS_ALLOC_CHECKS`. A value that is no grade is printed, and changes nothing.
+/// Sets the grade of `LANEFS_ALLOC_CHECKS`. A value that is not a grade is printed, and changes nothing.
 pub(crate) fn read_checks(backend: &Backend) {
     match value(c"LANEFS_ALLOC_CHECKS") {
         b"" => {}

@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slab(NonNull<SlabHeader>);
 
-/// The start of a slab. The bitmap of free objects lies behind it, at [`HEADER_BYTES`].
+/// The start of a slab. The bitmap of free objects lies after it, at [`HEADER_BYTES`].
 #[repr(C)]
 struct SlabHeader {
     header: Header,
@@ -151,7 +151,7 @@ impl Slab {
 
     fn word_ptr(self, word: usize) -> *mut u64 {
         debug_assert_state!(word < self.capacity().div_ceil(bitmap::WORD), "a word lies in the bitmap");
-        // SAFETY: the bitmap lies behind the header, in the same unit.
+        // SAFETY: the bitmap lies after the header, in the same unit.
         unsafe { self.unit().as_ptr().add(HEADER_BYTES).cast::<u64>().add(word) }
     }
 
@@ -210,7 +210,7 @@ impl Slab {
     #[inline(always)]
     pub(crate) fn object(self, index: usize) -> *mut u8 {
         let offset = self.shape().first as usize + index * self.size();
-        // (The object behind the last one may begin at the end of the unit.)
+        // (The object after the last one may begin at the end of the unit.)
         self.unit().as_ptr().wrapping_add(offset)
     }
 
@@ -239,7 +239,7 @@ impl Slab {
     }
 
     /// Takes the first free objects that are consecutive, `most` at most; returns the number of the first and
-    /// of the one behind the last.
+    /// of the one after the last.
     pub(crate) fn take_run(self, most: usize) -> Option<(usize, usize)> {
         let (first, end) = bitmap::run(&|word| self.word(word), self.low(), self.capacity())?;
         let end = end.min(first.saturating_add(most));

@@ -5,7 +5,7 @@ use crate::class::{CLASSES, LARGEST, SIZES};
 use crate::os;
 use crate::unit::{HEADER_BYTES, UNIT};
 
-/// Bits of a reciprocal behind the binary point.
+/// Bits of a reciprocal after the binary point.
 pub(crate) const SHIFT: u32 = 40;
 
 /// Layout of the slabs of a class.

@@ -138,7 +138,7 @@ fn show_clap(error: &clap::Error) -> u8 {
         let text = error.render().to_string();
         complain(&text.strip_prefix("error: ").map_or(text.clone(), |rest| format!("{PROGRAM}: {rest}")));
     } else {
-        // A pipe that the reader has closed is no failure.
+        // A pipe that the reader has closed is not a failure.
         let _ = error.print();
     }
     match error.kind() {
@@ -147,7 +147,7 @@ fn show_clap(error: &clap::Error) -> u8 {
     }
 }
 
-/// Writes to standard error. A closed one is no failure.
+/// Writes to standard error. A closed one is not a failure.
 fn complain(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -188,7 +188,7 @@ mod tests {
                     | Benchmark::ScaleWorker(_)
                     | Benchmark::Plot(_),
                 ) => {
-                    panic!("{name} is no benchmark")
+                    panic!("{name} is not a benchmark")
                 }
                 Err(error) => panic!("{error}"),
             };

@@ -63,7 +63,7 @@ pub enum Error {
         /// The GPU engine's error.
         source: lanefs_gpu::Error,
     },
-    /// A file is no report of a benchmark.
+    /// A file is not a report of a benchmark.
     #[error("{path}: no report that --json wrote: {message}", path = path.display())]
     Report {
         /// The file.

@@ -24,7 +24,7 @@ pub(crate) trait FileSet {
     fn len(&self) -> usize;
     /// Bytes of all files.
     fn bytes(&self) -> u64;
-    /// All directories, each behind the one above it.
+    /// All directories, each after the one above it.
     fn directories(&self) -> &Strings;
     /// Path of a file.
     fn path(&self, file: usize) -> &CStr;

@@ -90,7 +90,7 @@ impl FreshPeers {
                 if name == "ext4" && host.journal() == Some(false) {
                     self.notes.push(
                         "this ext4 has no journal: it creates pathologically slowly after deletes; \
-                         its create, unlink and mkdir numbers are no fair peer"
+                         its create, unlink and mkdir numbers are not a fair peer"
                             .into(),
                     );
                 } else if name == "ext4" && host.journal().is_none() {

@@ -30,7 +30,7 @@ pub struct PlotArgs {
 ///
 /// # Errors
 /// [`Error::Arguments`] for two reports of one name, before anything is drawn. [`Error::Host`] for a file;
-/// [`Error::Report`] for one that is no report; [`Error::Arguments`] where no row matches. Pictures of
+/// [`Error::Report`] for one that is not a report; [`Error::Arguments`] where no row matches. Pictures of
 /// earlier reports are then there.
 pub fn run_plot(args: &PlotArgs) -> Result<()> {
     let targets = targets(&args.reports, &args.out)?;
@@ -41,7 +41,7 @@ pub fn run_plot(args: &PlotArgs) -> Result<()> {
             .map_err(|error| Error::Report { path: path.clone(), message: error.to_string() })?;
         let picture = draw(&report, args.rows.as_deref())?;
         std::fs::write(&target, picture).map_err(Error::host(format!("{}", target.display())))?;
-        // A closed pipe is no failure.
+        // A closed pipe is not a failure.
         let _ = write_name(&target);
     }
     Ok(())

@@ -7,7 +7,7 @@ use globset::{Glob, GlobMatcher};
 pub(crate) struct Selection(Option<GlobMatcher>);
 
 impl Selection {
-    /// Reads the argument; fails if it is no pattern, or if no name matches it.
+    /// Reads the argument; fails if it is not a pattern, or if no name matches it.
     pub(crate) fn new(pattern: Option<&str>, names: &[String]) -> Result<Self> {
         let Some(pattern) = pattern else { return Ok(Selection(None)) };
         let glob = Glob::new(pattern).map_err(|e| Error::Arguments(format!("--rows: {e}")))?;

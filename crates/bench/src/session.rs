@@ -120,7 +120,7 @@ impl<S> Session<S> {
         let stopped = measure(&mut self).is_err();
         self.progress.finish();
         let mut out = std::io::stdout().lock();
-        // A reader that closed the pipe (`| head`) is no failure of the benchmark.
+        // A reader that closed the pipe (`| head`) is not a failure of the benchmark.
         let _ = out.write_all(self.report.table().as_bytes());
         if stopped {
             self.progress.note("stopped; the rows above are complete, the others were not measured");

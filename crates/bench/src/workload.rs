@@ -15,7 +15,7 @@ pub const FILES_PER_DIRECTORY: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     bytes: Vec<u8>,
-    /// End of each string, behind its NUL.
+    /// End of each string, after its NUL.
     ends: Vec<usize>,
 }
 
@@ -115,7 +115,7 @@ impl Tree {
                 let digit = leaf / under % fan_out;
                 let letter = if level == 0 { (b'p' + (depth - 5) as u8) as char } else { 'd' };
                 path += &format!("{letter}{digit:04}");
-                // A directory is new where all digits behind this one are 0.
+                // A directory is new where all digits after this one are 0.
                 if leaf % under == 0 {
                     self.directories.push(path.as_bytes());
                 }

@@ -78,7 +78,7 @@ codes! {
     FileTooLarge = 23, 27, "file too large";
     /// No such extended attribute.
     NoAttribute = 24, 61, "no such attribute";
-    /// A seek past the end, or no data or hole behind the offset.
+    /// A seek past the end, or no data or hole past the offset.
     NoSuchRange = 25, 6, "no such data or hole";
     /// The result does not fit in the buffer.
     BufferTooSmall = 26, 34, "buffer too small";

@@ -25,7 +25,7 @@ impl HashSeed {
 const K2: u32 = 0x5a82_7999;
 const K3: u32 = 0x6ed9_eba1;
 
-/// Returns one message block: up to 32 bytes of the name as eight big-endian words. Each byte behind the name
+/// Returns one message block: up to 32 bytes of the name as eight big-endian words. Each byte after the name
 /// is the number of bytes left. In the word where the name ends, these bytes come first.
 #[inline(always)]
 fn message(name: &[u8]) -> [u32; 8] {

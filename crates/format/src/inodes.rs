@@ -42,7 +42,7 @@ layout! {
 
 layout! {
     /// An extent in the inode of a file: consecutive blocks of the file that are consecutive on the volume.
-    /// The first one lies behind the first 96 bytes of the inode.
+    /// The first one lies after the first 96 bytes of the inode.
     extent, 16;
     /// Position of its first block: a tagged pointer of 4 KiB, whose tag *unwritten* holds for all blocks
     POINTER: u64, 0;
@@ -53,7 +53,7 @@ layout! {
 }
 
 layout! {
-    /// The part of a directory's inode of 256 B behind the first 96 bytes. A lookup reads its last 64 bytes
+    /// The part of a directory's inode of 256 B after the first 96 bytes. A lookup reads its last 64 bytes
     /// only.
     dir_inode_256, 160;
     /// First leaf block on the list of leaves with room, 0 for none
@@ -69,7 +69,7 @@ layout! {
 }
 
 layout! {
-    /// The part of a directory's inode of 128 B behind the first 96 bytes.
+    /// The part of a directory's inode of 128 B after the first 96 bytes.
     dir_inode_128, 32;
     /// First leaf block on the list of leaves with room, 0 for none
     ROOM: u64, 0;
@@ -93,7 +93,7 @@ pub const INODE_EXTENTS_SHIFT: u32 = 12;
 /// Bits of the number of extents in an inode's flags.
 pub const INODE_EXTENTS_MASK: u16 = 0xf << INODE_EXTENTS_SHIFT;
 
-/// Flag: the content lies in the inode itself, behind its first 96 bytes.
+/// Flag: the content lies in the inode itself, after its first 96 bytes.
 pub const INODE_INLINE: u16 = 1;
 
 /// Flag: the file's data have no checksums and are overwritten in place; of a directory, new files and

@@ -55,7 +55,7 @@ pub struct Pointer {
     pub size: BlockSize,
 }
 
-/// A word that is no pointer or no root.
+/// A word that is not a pointer, or not a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPointer;
 

@@ -133,7 +133,7 @@ pub struct Superblock {
     pub label: [u8; 64],
 }
 
-/// Reason why a block is no superblock that this software can use.
+/// Reason why a block is not a superblock that this software can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotASuperblock {
     /// The magic number is missing: not a LaneFS volume.

@@ -339,7 +339,7 @@ impl Shared {
             }
             if self.state.store.should_checkpoint() {
                 let _lock = self.lock_commits();
-                // Another thread may have emptied the journal meanwhile. A failed flush behind a close would
+                // Another thread may have emptied the journal meanwhile. A failed flush after a close would
                 // be reported to no caller.
                 if self.state.store.should_checkpoint() {
                     let _ = self.state.store.checkpoint();

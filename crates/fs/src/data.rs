@@ -229,7 +229,7 @@ fn write_blocks<'d>(
     Ok(())
 }
 
-/// Writes zeros behind the end of a file, as far as its last block and `to` reach.
+/// Writes zeros past the end of a file, as far as its last block and `to` reach.
 fn clear_tail(
     edit: &mut Edit<'_>,
     node: Inode<'_>,
@@ -408,7 +408,7 @@ pub(crate) fn seek(core: &Core, node: Inode<'_>, offset: u64, what: Seek) -> Out
     Err(Fault::damaged(node.view.at(), "a file map with more extents than the volume has blocks"))
 }
 
-/// The extents of a file, including those behind its end.
+/// The extents of a file, including those past its end.
 pub(crate) fn extents(core: &Core, node: Inode<'_>) -> Outcome<Vec<FileExtent>> {
     if node.is_inline() {
         return Ok(Vec::new());
@@ -437,7 +437,7 @@ fn shift(edit: &mut Edit<'_>, range: FileRange<'_, '_>, inserts: bool) -> Outcom
     spill(edit, node, plan)?;
     let (first, last) = (offset / BLOCK, end / BLOCK);
     if inserts {
-        // Blocks behind the end of the file go that would lie behind the end of the largest file.
+        // Blocks past the end of the file go that would lie past the end of the largest file.
         map::punch(edit, node, MAX_FILE_SIZE / BLOCK - (last - first), u64::MAX)?;
         map::move_tail(edit, node, first, last)?;
         edit.tx.put(node.view, f::BYTES, size + (end - offset));

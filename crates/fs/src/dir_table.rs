@@ -61,7 +61,7 @@ const MOST_PATIENCE: u64 = 1 << 22;
 /// Paths whose loss teaches nothing.
 const FEW: u64 = 64;
 
-/// Paths that a full table refuses for each that it holds before it begins anew.
+/// Paths that a full table refuses for each that it holds before it begins again.
 const REFUSED: usize = 4;
 
 /// Bytes of memory for each bucket.
@@ -358,7 +358,7 @@ impl DirectoryTable {
         true
     }
 
-    /// Tells whether a full table begins anew: it has refused much more than it holds.
+    /// Tells whether a full table begins again: it has refused much more than it holds.
     #[cold]
     fn begins_anew(&self, fill: &mut Fill) -> bool {
         fill.refused += 1;

@@ -13,7 +13,7 @@ impl Extent {
         Extent { first, count }
     }
 
-    /// Number of the block behind the last one.
+    /// Number of the block after the last one.
     #[inline(always)]
     pub(crate) fn end(self) -> u64 {
         self.first.saturating_add(self.count)

@@ -68,7 +68,7 @@ pub trait FileSystem: Sync {
     fn unlink(&self, dir: Ino, name: &[u8]) -> Result<()>;
     fn rename(&self, from: Ino, name: &[u8], to: Ino, new_name: &[u8], mode: RenameMode) -> Result<()>;
 
-    /// Lists entries behind `cookie`: at most `max` of them, and at least one where there is one.
+    /// Lists entries after `cookie`: at most `max` of them, and at least one where there is one.
     ///
     /// # Errors
     /// As [`Volume::readdir`].

@@ -19,7 +19,7 @@ pub(crate) fn label_bytes(label: &str) -> std::result::Result<[u8; fields::LABEL
 /// # Label and UUID
 impl Volume {
     /// Changes the volume's UUID, its label or both, durably. Nothing but the superblock is written. 16 zero
-    /// bytes are no UUID.
+    /// bytes are not a UUID.
     ///
     /// # Errors
     /// [`Error::Image`] for a label of more than 64 bytes or with a NUL; [`Code::ReadOnly`]; the device's.

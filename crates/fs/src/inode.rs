@@ -161,7 +161,7 @@ impl<'a> Inode<'a> {
         Ok(start..all.end)
     }
 
-    /// The part behind the first [`INODE_CORE`] bytes.
+    /// The part after the first [`INODE_CORE`] bytes.
     pub(crate) fn tail(&self) -> View<'a> {
         // A view of an inode is longer than `INODE_CORE`, so the part exists.
         self.view.part(INODE_CORE, self.view.len() - INODE_CORE).unwrap_or(self.view)

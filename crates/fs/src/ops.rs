@@ -363,7 +363,7 @@ impl Volume {
         done
     }
 
-    /// Lists up to `max` entries behind `cookie` (0: from the start), in no particular order; none at the
+    /// Lists up to `max` entries after `cookie` (0: from the start), in no particular order; none at the
     /// end. To continue, pass the cookie of the last entry.
     ///
     /// # Errors
@@ -461,10 +461,10 @@ impl Volume {
         Ok(())
     }
 
-    /// Finds the next data or hole at or behind `offset`, to the precision of blocks.
+    /// Finds the next data or hole at or after `offset`, to the precision of blocks.
     ///
     /// # Errors
-    /// [`Code::NoSuchRange`] at and behind the end of the file, or where no data follows.
+    /// [`Code::NoSuchRange`] at and past the end of the file, or where no data follows.
     pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
         self.view(|core| data::seek(core, regular(core, ino)?, offset, what))
     }
@@ -496,7 +496,7 @@ impl Volume {
     /// [`Code::Exists`] or [`Code::NoAttribute`] as `mode` requires; [`Code::AttributeTooLarge`],
     /// [`Code::NoSpace`]. For access control lists [`Code::Invalid`] where the list is not valid;
     /// [`Code::AttributeTooLarge`] above 4096 bytes; [`Code::AccessDenied`] for a default list of an inode
-    /// that is no directory; [`Code::Unsupported`] for a symbolic link.
+    /// that is not a directory; [`Code::Unsupported`] for a symbolic link.
     pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;

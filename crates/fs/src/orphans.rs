@@ -74,7 +74,7 @@ pub(crate) fn clear_unlisted(edit: &mut Edit<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Lists up to `max` entries of the orphan directory behind `cookie`.
+/// Lists up to `max` entries of the orphan directory after `cookie`.
 pub(crate) fn entries(core: &Core<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     dir::list(core, directory(core)?, cookie, max)
 }

@@ -19,7 +19,7 @@ pub(crate) fn show(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// Splits a path behind its first component: the component, and the rest with the slashes in front of it.
+/// Splits a path after its first component: the component, and the rest with the slashes in front of it.
 /// `None` for a path without components.
 pub(crate) fn split_first(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = path.iter().position(|byte| *byte != SLASH)?;

@@ -23,7 +23,7 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 pub struct PathSet {
     text: Vec<u8>,
-    /// Start of each path, and the end of the text. Each path has `gap` bytes behind it, which are not part
+    /// Start of each path, and the end of the text. Each path has `gap` bytes after it, which are not part
     /// of it.
     offsets: Vec<u64>,
     gap: u8,
@@ -157,7 +157,7 @@ impl PathSet {
         Paths { text: &self.text, offsets: Offsets::U64(&self.offsets), gap: self.gap }
     }
 
-    /// Makes room for a gap behind each path.
+    /// Makes room for a gap after each path.
     fn set_gap(&mut self, gap: u8) {
         if self.gap == gap {
             return;
@@ -197,7 +197,7 @@ pub enum BadOffsets {
         /// Index of the offset.
         index: usize,
     },
-    /// The last offset lies behind the end of the text.
+    /// The last offset lies past the end of the text.
     #[error("the last offset of the paths is {end}, and the text has {bytes} bytes")]
     PastEnd {
         /// The last offset.

@@ -99,7 +99,7 @@ impl Volume {
         Ok(report)
     }
 
-    /// Verifies the superblocks and the headers of the journal. They are no part of any chunk's used blocks,
+    /// Verifies the superblocks and the headers of the journal. They are not part of any chunk's used blocks,
     /// and are written under locks of their own, so a wrong one is wrong at once.
     fn scrub_fixed(&self, report: &mut ScrubReport) -> Vec<WrongBlock> {
         let store = &self.shared.state.store;

@@ -46,7 +46,7 @@ fn prepare(edit: &mut Edit<'_>, plan: WritePlan<'_>) -> Outcome<()> {
 pub(crate) fn free_deferred(edit: &mut Edit<'_>, list: &[Freed]) -> Outcome<()> {
     edit.freed.extend_from_slice(list);
     make_free(edit)?;
-    // A block that another thread fetches cannot be taken out of use, and nothing behind it was changed.
+    // A block that another thread fetches cannot be taken out of use, and nothing after it was changed.
     edit.tx.validate()
 }
 

@@ -212,7 +212,7 @@ struct OpenDirectory {
     path_len: usize,
     /// Cookie of its entry in the directory above.
     own_cookie: u64,
-    /// Cookie of the last entry that could not be removed: the listing continues behind it.
+    /// Cookie of the last entry that could not be removed: the listing continues after it.
     cookie: u64,
     has_failed: bool,
 }

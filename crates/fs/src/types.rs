@@ -129,7 +129,7 @@ pub struct DirEntry {
     pub ino: Ino,
     /// Type.
     pub kind: FileKind,
-    /// Cookie to continue behind this entry. It is stable: entries that stay are neither skipped nor listed
+    /// Cookie to continue after this entry. It is stable: entries that stay are neither skipped nor listed
     /// twice, whatever is created or removed meanwhile.
     pub cookie: u64,
     /// Name: any bytes but NUL and '/'.
@@ -222,10 +222,10 @@ pub enum Allocate {
     /// Makes the range read as zeros, with its space allocated (`FALLOC_FL_ZERO_RANGE`); the file grows to
     /// its end.
     ZeroRange,
-    /// Removes the range, and moves the content behind it to its start (`FALLOC_FL_COLLAPSE_RANGE`). Its ends
+    /// Removes the range, and moves the content after it to its start (`FALLOC_FL_COLLAPSE_RANGE`). Its ends
     /// are multiples of the block size, and it ends before the file does.
     CollapseRange,
-    /// Inserts a hole of this length, and moves the content from `offset` on behind it
+    /// Inserts a hole of this length, and moves the content from `offset` on after it
     /// (`FALLOC_FL_INSERT_RANGE`). The ends of the range are multiples of the block size, and it begins
     /// before the end of the file.
     InsertRange,

@@ -117,7 +117,7 @@ impl<'d> WritePlan<'d> {
             let next = free.partition_point(|(first, _)| *first <= block);
             next > 0 && block < free[next - 1].1
         };
-        // A change frees a file's blocks as a whole, or those behind its end.
+        // A change frees a file's blocks as a whole, or those past its end.
         self.parts.retain(|part| !(part.at / BLOCK..part.end().div_ceil(BLOCK)).all(is_free));
     }
 

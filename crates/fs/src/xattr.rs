@@ -1,5 +1,5 @@
 //! Extended attributes: in the inode where it has room for them, else in a chain of blocks. Each change
-//! writes all of them anew.
+//! writes all of them again.
 
 use crate::acl::AclKind;
 use crate::attempt::Core;
@@ -23,7 +23,7 @@ const _: () = assert!(
     "an inode has room for the longest attribute"
 );
 
-/// Bytes of a block behind its header.
+/// Bytes of a block after its header.
 const ROOM: usize = BLOCK as usize - x::SIZE;
 
 /// Reads the attributes of an inode as they are stored, one after another.

@@ -13,7 +13,7 @@ pub enum Error {
     /// An option is unknown or makes no sense.
     #[error("{0}")]
     Option(String),
-    /// The directory cannot serve as a mount point, or is no mount of LaneFS.
+    /// The directory cannot serve as a mount point, or is not a mount of LaneFS.
     #[error("{}: {why}", escape_path(dir))]
     Directory {
         /// The directory.

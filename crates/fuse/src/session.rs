@@ -321,7 +321,7 @@ impl Drop for Mount {
 /// Returns the absolute path of a directory that can serve as a mount point.
 ///
 /// # Errors
-/// [`Error::Directory`]: `dir` is no directory, or a mount whose server has ended or does not reply, or a
+/// [`Error::Directory`]: `dir` is not a directory, or a mount whose server has ended or does not reply, or a
 /// mount of another user, whose server is not asked. The host's.
 pub fn directory(dir: &Path) -> Result<PathBuf> {
     check_mount(dir)?;

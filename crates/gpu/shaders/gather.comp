@@ -1,6 +1,6 @@
 #version 460
 // Sorts the entries that stay of a task's regions by hash and position: a workgroup each. For tasks with
-// one head it also links them anew, in their old order, behind the added entries. Its twin is
+// one head it also links them again, in their old order, behind the added entries. Its twin is
 // `twin/gather.rs`.
 
 #extension GL_GOOGLE_include_directive : require

@@ -3,7 +3,7 @@
 // words of 16 bytes. Its twin is `twin/scan.rs`.
 //
 // Strips are woven (`woven.glsl`). A state is on behind a byte where a pattern up to that state ends with it.
-// An invocation follows what begins in its strip behind the end of the strip, and no text has a match across
+// An invocation follows what begins in its strip past the end of the strip, and no text has a match across
 // its end, so each match is found, and none is attributed to another text.
 
 #extension GL_GOOGLE_include_directive : require

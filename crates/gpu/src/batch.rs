@@ -150,7 +150,7 @@ impl PathBatch {
     }
 
     /// Waits for the last submission. For other columns than before, makes room and records the commands
-    /// anew.
+    /// again.
     ///
     /// # Errors
     /// As [`new`](Self::new).

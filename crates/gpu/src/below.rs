@@ -11,7 +11,7 @@ use std::collections::HashSet;
 pub struct Below<'f> {
     /// Path of the entry: the start's path and the names below it.
     pub path: &'f [u8],
-    /// Number of names behind the start's path.
+    /// Number of names after the start's path.
     pub depth: usize,
     /// The entry.
     pub entry: &'f Match,

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use std::sync::Arc;
 
-/// Number of bounce buffers: one that the host fills, one that the device copies, and one behind it, so that
+/// Number of bounce buffers: one that the host fills, one that the device copies, and one after it, so that
 /// neither waits for the other at once.
 pub(crate) const BOUNCE_BUFFERS: usize = 3;
 
@@ -44,7 +44,7 @@ impl BounceBuffers {
         Ok(memory.bytes_mut().unwrap_or(&mut []))
     }
 
-    /// Has the device copy the first `len` bytes of that memory to `target`, from byte `at` on, behind all
+    /// Has the device copy the first `len` bytes of that memory to `target`, from byte `at` on, after all
     /// copies so far.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl BounceBuffers {
         self.all.iter().map(|bounce| bounce.commands.wait()).fold(Ok(()), Result::and)
     }
 
-    /// Gives a buffer that can be exported to the programs that have it, behind all copies.
+    /// Gives a buffer that can be exported to the programs that have it, after all copies.
     ///
     /// # Errors
     /// An error of the device.

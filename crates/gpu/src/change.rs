@@ -259,7 +259,7 @@ fn lookup_of(answer: SeekAnswer) -> Option<Lookup> {
     (is_certain != 0).then_some(Lookup { hash, home, dummy, count, entry })
 }
 
-/// The lists of a batch as the kernels read them, behind room for [`ChangeLists`].
+/// The lists of a batch as the kernels read them, after room for [`ChangeLists`].
 struct Lists {
     bytes: Vec<u8>,
     /// Offset of each list.
@@ -338,7 +338,7 @@ fn source_word(source: &Source) -> u64 {
     }
 }
 
-/// Writes quads one behind the other.
+/// Writes quads one after the other.
 fn write_quads(to: &mut [u8], quads: impl Iterator<Item = u64>) {
     for (to, quad) in to.as_chunks_mut::<8>().0.iter_mut().zip(quads) {
         *to = quad.to_le_bytes();
@@ -346,7 +346,7 @@ fn write_quads(to: &mut [u8], quads: impl Iterator<Item = u64>) {
 }
 
 /// Returns the words that a task takes in most cases: two links and a slot for each entry that comes or
-/// goes, or for all entries of a region that is cut anew.
+/// goes, or for all entries of a region that is cut again.
 fn expected(part: &TaskView<'_>) -> u64 {
     let is_new = part.heads.len() > 1 || part.heads.iter().any(|head| head.is_new);
     let written = if is_new { part.ranges.merged.len() } else { part.added.len() };

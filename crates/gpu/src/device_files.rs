@@ -36,7 +36,7 @@ impl Default for DeviceFilesOptions {
 }
 
 /// Memory of a device for the contents of many files, which serves one batch after the other:
-/// [`Mirrored::read_files`] fills it. The files lie one behind the other, in the order in which they were
+/// [`Mirrored::read_files`] fills it. The files lie one after the other, in the order in which they were
 /// asked for.
 pub struct DeviceFiles {
     /// `None` where the host maps the device's memory. (They come first: dropping them waits for the end of

@@ -3,7 +3,7 @@
 //!
 //! An entry counts in the epoch of the directory tree in which it was learned. The epoch ends when a refresh
 //! finds that a directory has been renamed or removed since the last one. So nothing in the table is stale,
-//! and creating and removing files ends no epoch. The records of an epoch lie one behind the other; a new
+//! and creating and removing files ends no epoch. The records of an epoch lie one after the other; a new
 //! epoch begins with none.
 
 use crate::error::Result;

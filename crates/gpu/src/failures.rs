@@ -207,7 +207,7 @@ fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
         assert_eq!(mirrored.failure(), None, "call {call}: {code}");
         volume.write_file("/file 1", format!("{call}").as_bytes()).expect("written");
         let expected = volume.resolve_batch(&options, &paths).expect("the CPU engine");
-        // The refresh that met it, and one refresh behind it.
+        // The refresh that met it, and one refresh after it.
         drop(mirrored.submit(&options, &paths.iter().collect::<PathSet>()));
         let (found, report) = mirrored.resolve_batch(&options, &paths).expect("answers");
         assert_eq!(found, expected);

@@ -7,7 +7,7 @@ use lanefs::{Attr, FileKind, Time};
 use std::ops::RangeInclusive;
 
 /// Patterns of names, all of which must match, as one machine of up to 64 states: a state for each position
-/// in each pattern, before its first byte, between two, behind its last. A byte leads on from the positions
+/// in each pattern, before its first byte, between two, after its last. A byte leads on from the positions
 /// whose pattern has that byte next; a position before a `*` stays. So a name costs its length, whatever
 /// the stars.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Names {
     /// Adds a pattern: `*` stands for any bytes, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one
     /// outside it; a backslash takes the next character as it is. Returns false, and changes nothing, where
     /// the machine cannot match it (alternatives in braces, slashes, `**`, sets beyond ASCII, too many
-    /// positions), or where it is no pattern.
+    /// positions), or where it is not a pattern.
     #[must_use]
     pub fn and(&mut self, pattern: &str, ignore_case: bool) -> bool {
         let Some(parts) = parts(pattern, ignore_case) else { return false };
@@ -97,7 +97,7 @@ fn parts(pattern: &str, ignore_case: bool) -> Option<Vec<PatternPart>> {
     Some(parts)
 }
 
-/// Parses a set, behind its bracket.
+/// Parses a set, after its bracket.
 fn set(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, ignore_case: bool) -> Option<Box<[bool; 256]>> {
     let is_negated = chars.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut ranges: Vec<(char, char)> = Vec::new();

@@ -118,7 +118,7 @@ impl Mirrored<'_> {
         self.volume().getattr(ino).map_or(true, |attr| filter.by_attributes(&attr))
     }
 
-    /// Returns the kernel's records of leaf blocks: entries of a block one behind the other, blocks in any
+    /// Returns the kernel's records of leaf blocks: entries of a block one after the other, blocks in any
     /// order.
     pub(crate) fn records(
         &self,
@@ -260,7 +260,7 @@ fn record_of(unit: &Unit) -> FindRecord {
     FindRecord::read(&bytes)
 }
 
-/// Reads the entry behind the first unit of a record; returns it with the remaining units.
+/// Reads the entry after the first unit of a record; returns it with the remaining units.
 fn entry_of(dir: Ino, order: u64, units: &[Unit]) -> Option<(Match, &[Unit])> {
     let [i0, i1, _, rest] = *units.first()?;
     let length = (rest & 0xff) as usize;

@@ -31,7 +31,7 @@ struct State {
     is_full: bool,
 }
 
-/// Woven texts, one behind the other.
+/// Woven texts, one after the other.
 #[derive(Clone)]
 pub(crate) struct Slab {
     pub(crate) memory: Arc<Buffer>,

@@ -37,7 +37,7 @@ macro_rules! with_kernels {
             stat STAT { each: "invocation: an inode", twin: stat::stat, probe: directories::stat }
             /// Finds names in directories, or the region where each would be.
             seek SEEK { each: "invocation: a name", twin: seek::seek, probe: changes::seek }
-            /// Finds the entries that stay in hash regions that change, and links them anew.
+            /// Finds the entries that stay in hash regions that change, and links them again.
             gather GATHER { each: "workgroup: a task", twin: gather::gather, probe: changes::rebuild }
             /// Sorts the entries that stay and those that are added.
             merge MERGE { each: "invocation: an entry", twin: merge::merge, probe: changes::rebuild }

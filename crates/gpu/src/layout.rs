@@ -74,7 +74,7 @@ pub(crate) const HOST_HEADER: usize = 16;
 /// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
 
-/// Bits of a pointer that are no position, and bits of a pointer's slot in its block.
+/// Bits of a pointer that are not its position, and bits of a pointer's slot in its block.
 pub(crate) const POINTER_TAGS: u64 = 0x7f;
 pub(crate) const POINTER_SLOT_BITS: u32 = POINTERS_PER_BLOCK.trailing_zeros();
 
@@ -111,7 +111,7 @@ pub(crate) const PORTION: usize = PORTION_WORDS * TEXT_WORD;
 /// Flag of a portion, and of a pair of chaining values, whose value is the hash of the text.
 pub(crate) const IS_ROOT: u32 = 1 << 16;
 
-/// Words behind a strip in which a match that begins in the strip is followed. A longer one counts as found.
+/// Words after a strip in which a match that begins in the strip is followed. A longer one counts as found.
 pub(crate) const RUN_ON_WORDS: usize = 16;
 
 /// Letters of all fuzzy terms of a query, each of which has a row.
@@ -133,7 +133,7 @@ pub(crate) const SCORE_BUCKETS: usize = 1152;
 
 /// Scores of the crate `nucleo-matcher` for paths: of a letter that matches, the factor for the bonus of a
 /// term's first letter, the cost of a gap's first character (each further one costs 1), the least bonus of a
-/// letter behind another match without a gap, the bonus at the beginning of a word, and the greatest one.
+/// letter after another match without a gap, the bonus at the beginning of a word, and the greatest one.
 pub(crate) const SCORE_MATCH: u32 = 16;
 pub(crate) const SCORE_FIRST: u32 = 2;
 pub(crate) const GAP_START: u32 = 3;
@@ -370,7 +370,7 @@ const _: () = {
 // A match is followed into the next strip, and no further; the kernel reads a word as four words of 4 bytes.
 const _: () = assert!(RUN_ON_WORDS < STRIP_WORDS && TEXT_WORD == 16);
 
-// A strip of a text, with the words behind it: a round for each word, and one for each quarter of it.
+// A strip of a text, with the words after it: a round for each word, and one for each quarter of it.
 const _: () = assert!((STRIP_WORDS + RUN_ON_WORDS) * 5 < FUEL_SOFTWARE as usize);
 
 // A portion: a round for each block of four words. Its flag is above its length.
@@ -385,7 +385,7 @@ const _: () = {
 // The flags of an unfinished lookup are above its code and the number of links.
 const _: () = assert!(STATE_HAS_SLASH == 1 << (STATE_FOLLOWED_SHIFT + 8));
 
-// The bits of a pointer that are no position are below a block; a request to `leaves` has room for any
+// The bits of a pointer that are not its position are below a block; a request to `leaves` has room for any
 // block of a map.
 const _: () = {
     assert!(POINTER_TAGS < BLOCK && POINTER_INDIRECT <= POINTER_TAGS && POINTER_BLOCK <= POINTER_TAGS);

@@ -10,7 +10,7 @@
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`DeviceFiles`] are files whose contents are in the device's memory ([`Mirrored::read_files`]).
 //! * [`Auto`] gives each batch to the faster of both engines.
-//! * The feature `_testing` adds the twins (the kernels in Rust) and the interface for tests. It is no part
+//! * The feature `_testing` adds the twins (the kernels in Rust) and the interface for tests. It is not part
 //!   of the interface for programs.
 //!
 //! `docs/gpu.md` describes how they work together.

@@ -2,7 +2,7 @@
 //!
 //! A table has an address for each 2 MiB chunk of the volume, 0 for a chunk without a copy. Metadata lie in
 //! chunks of their own, so a copy is a chunk. Blocks that the host does not have in memory, and blocks that
-//! are no metadata, are all ones, which no structure is; a kernel that reads them answers *not resident*,
+//! are not metadata, are all ones, which no structure is; a kernel that reads them answers *not resident*,
 //! and the host decides.
 //!
 //! Each block of a copy has a version, which rises when the block changes or goes; the directory cache
@@ -47,7 +47,7 @@ pub(crate) struct Mirror {
     pub(crate) leaves: BTreeSet<u64>,
     /// The device had no memory for another slab during this refresh.
     is_full: bool,
-    /// Refreshes until all blocks are loaded anew, since some found no memory; `None`: none did.
+    /// Refreshes until all blocks are loaded again, since some found no memory; `None`: none did.
     until_reload: Option<u32>,
     /// Refreshes between a want of memory and the reload. Each reload in vain doubles them, one that finds
     /// room for all sets them back.
@@ -57,7 +57,7 @@ pub(crate) struct Mirror {
     /// Most chunks of the mirror, and chunks of the volume.
     room: u64,
     count: u64,
-    /// An address for each chunk of the volume, and behind them the number of each one's copy.
+    /// An address for each chunk of the volume, and after them the number of each one's copy.
     table: Buffer,
     table_staging: Buffer,
     /// Version of each block of all copies: on the device, and as it must become.
@@ -188,7 +188,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Tells whether to load all blocks anew: a refresh failed, and a block that did not reach the device is
+    /// Tells whether to load all blocks again: a refresh failed, and a block that did not reach the device is
     /// not named again; or some blocks found no memory a while ago.
     pub(crate) fn needs_reload(&self) -> bool {
         self.is_stale || self.until_reload == Some(0)
@@ -290,7 +290,7 @@ impl Mirror {
             match self.grow() {
                 Ok(()) => {}
                 // A chunk that does not fit is not resident. The want of memory may pass, so all blocks are
-                // loaded anew later.
+                // loaded again later.
                 Err(error) if error.is_short_of_memory() => {
                     self.is_full = true;
                     self.until_reload.get_or_insert(self.patience);

@@ -226,7 +226,7 @@ impl<'v> Mirrored<'v> {
     }
 }
 
-/// Refreshes the mirror. One that missed blocks, for want of memory, is loaded anew.
+/// Refreshes the mirror. One that missed blocks, for want of memory, is loaded again.
 ///
 /// # Errors
 /// An error of the device.

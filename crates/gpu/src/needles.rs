@@ -11,7 +11,7 @@ const UPPER: u32 = 4;
 const DIGIT: u32 = 5;
 const CLASSES: u32 = 6;
 
-/// Bonuses of nucleo for paths: behind a slash, and at a capital or a digit inside a word.
+/// Bonuses of nucleo for paths: after a slash, and at a capital or a digit inside a word.
 const AFTER_SLASH: u32 = BOUNDARY + 1;
 const CAMEL: u32 = BOUNDARY - 3;
 

@@ -4,7 +4,7 @@
 use crate::layout::{BUNDLE_PATHS, MAX_RANKED_PATH, PATH_UNDECIDED, TEXT_WORD};
 use crate::structures::PathBundle;
 
-/// Paths one behind the other, in bundles.
+/// Paths one after the other, in bundles.
 #[derive(Default)]
 pub(crate) struct PathBundles {
     /// The bundles. Until they have a place on the device, `words` is an offset in bytes.
@@ -67,7 +67,7 @@ impl PathBundles {
         words[..self.words.len() * TEXT_WORD].copy_from_slice(self.words.as_flattened());
     }
 
-    /// Returns the bundle of a path, and its words and those behind them; for the twin.
+    /// Returns the bundle of a path, and its words and those after them; for the twin.
     pub(crate) fn path(&self, number: usize) -> (&PathBundle, &[[u8; TEXT_WORD]]) {
         let bundle = &self.bundles[number / BUNDLE_PATHS];
         (bundle, &self.words[bundle.words as usize / TEXT_WORD..])

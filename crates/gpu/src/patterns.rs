@@ -16,7 +16,7 @@ pub struct PatternStep {
 }
 
 /// Patterns, each a row of up to 64 steps, in machines of 64 states: a state for each step. A byte turns on
-/// the states behind those that are on, as far as it is one of theirs; so a text costs its length, whatever
+/// the states after those that are on, as far as it is one of theirs; so a text costs its length, whatever
 /// the patterns (Navarro and Raffinot, "Flexible Pattern Matching in Strings", 2002).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns {

@@ -1,5 +1,5 @@
 //! Random batches of changes on the directories that a memory has: tasks of every kind, whose new entries
-//! and blocks lie behind the end of the volume.
+//! and blocks lie past the end of the volume.
 
 use crate::twin::Memory;
 use lanefs::bulk::{Added, Batch, Head, Source, Task};
@@ -9,7 +9,7 @@ use lanefs::format::dir::{
 };
 use lanefs::format::{BLOCK, DirRoot, InodeSize, UNIT, UNITS_PER_LEAF};
 
-/// Positions of invented leaf blocks, entries and index blocks: behind the end of any volume that a test
+/// Positions of invented leaf blocks, entries and index blocks: past the end of any volume that a test
 /// mirrors.
 const LEAVES: u64 = 1 << 45;
 const ENTRIES: u64 = 2 << 45;
@@ -276,7 +276,7 @@ impl<'m, M: Memory> Maker<'m, M> {
     }
 }
 
-/// Returns the units of a new leaf block, behind its dummy.
+/// Returns the units of a new leaf block, after its dummy.
 fn new_units() -> Vec<u64> {
     (LEAF_HEADER_UNITS as u64 + entry_units(0) as u64..UNITS_PER_LEAF - 3).step_by(3).collect()
 }

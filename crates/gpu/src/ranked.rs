@@ -12,7 +12,7 @@ use crate::tables::PARAMETERS;
 use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
 use lanefs_sync::lock::Mutex;
 
-/// Bytes of a program, as the kernels read it. Parameters behind it begin at a multiple of their alignment.
+/// Bytes of a program, as the kernels read it. Parameters after it begin at a multiple of their alignment.
 const PROGRAM: u64 = (RankProgram::SIZE as u64).next_multiple_of(64);
 
 /// Bytes of paths in one piece of device memory, and a little more.

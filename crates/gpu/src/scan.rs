@@ -11,7 +11,7 @@ use crate::text_device::{Sizes, TextBuffers, TextDevice, dispatch_len};
 use crate::woven::{have_bits, weave, woven_bytes};
 use std::sync::Arc;
 
-/// Bytes of a program, as the kernel reads it. The text behind it begins at a multiple of a word.
+/// Bytes of a program, as the kernel reads it. The text after it begins at a multiple of a word.
 const PROGRAM: u64 = (ScanProgram::SIZE as u64).next_multiple_of(64);
 
 /// A search for patterns in texts. Any number of threads may use it.

@@ -42,7 +42,7 @@ structures! {
         fills: u64,
         /// Address of the learn requests.
         learns: u64,
-        /// Address of `HostHeader` and the answers behind it, for `pack` and `columns`.
+        /// Address of `HostHeader` and the answers after it, for `pack` and `columns`.
         for_host: u64,
         /// Address of the directory-path table: its buckets.
         dir_table: u64,
@@ -299,7 +299,7 @@ structures! {
         ends: u64,
         /// Address of `BuiltRecord` for each new region.
         built: u64,
-        /// Address of `WordsHeader` and the words behind it.
+        /// Address of `WordsHeader` and the words after it.
         words: u64,
         /// Tasks.
         task_count: u32,
@@ -411,7 +411,7 @@ structures! {
     record PathBundle {
         /// Address of their words: the first words of all paths, then the second ones.
         words: u64,
-        /// Length of each path in bytes, 0 behind the last one; above MAX_RANKED_PATH the host decides.
+        /// Length of each path in bytes, 0 after the last one; above MAX_RANKED_PATH the host decides.
         lengths: [u32; BUNDLE_PATHS],
     }
 

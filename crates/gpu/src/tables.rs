@@ -7,7 +7,7 @@ use crate::mirror::Mirror;
 use crate::query::LookupQuery;
 use crate::structures::{Parameters, Vector};
 
-/// Bytes of a dispatch's parameters. A list behind them begins at a multiple of the alignment of any element.
+/// Bytes of a dispatch's parameters. A list after them begins at a multiple of the alignment of any element.
 pub(crate) const PARAMETERS: u64 = Parameters::SIZE.next_multiple_of(64) as u64;
 
 /// Addresses of the mirror's tables.

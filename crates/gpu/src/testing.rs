@@ -155,7 +155,7 @@ impl TextScan {
 
 impl TextHash {
     /// Returns the chaining values that the kernels leave for texts, and those of the twins: of each portion,
-    /// behind the first `levels` levels of joins. Also returns the bytes that the twins loaded.
+    /// after the first `levels` levels of joins. Also returns the bytes that the twins loaded.
     ///
     /// # Errors
     /// An error of the device.

@@ -262,7 +262,7 @@ impl Paper<'_> {
     }
 
     /// The beginning of a reader's work: the tag, the root, the pages that it names, and the superblock with
-    /// the tables behind it.
+    /// the tables after it.
     fn opening(&self) -> Vec<(f64, f64)> {
         let (leaves, above) = self.pages();
         let named = if above > 0 { (above, 56.0 * FANOUT as f64) } else { (leaves, self.leaf_bytes()) };

@@ -71,7 +71,7 @@ impl Condemned {
     pub(crate) fn parse(bytes: &[u8]) -> std::result::Result<Self, Bad> {
         let mut input = Input(bytes);
         let head = input.take(condemned::SIZE)?;
-        check(head, CONDEMNED_MAGIC, "is no list of condemned objects")?;
+        check(head, CONDEMNED_MAGIC, "is not a list of condemned objects")?;
         if Hash::read(condemned::CHECK, head) != Some(check_of(head, input.0)) {
             return Err("is damaged: its hash differs");
         }

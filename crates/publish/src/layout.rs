@@ -50,7 +50,7 @@ pub(crate) const PAGE_FLOOR: u64 = 4096;
 pub(crate) const MAX_ROOT: usize = 1 << 20;
 /// Bytes of the end of a pack at most.
 pub(crate) const MAX_FOOTER: usize = 64 << 20;
-/// Bytes of a root that stands behind its tag, too, at most: both come in the first flight of a connection.
+/// Bytes of a root that stands after its tag, too, at most: both come in the first flight of a connection.
 pub(crate) const MAX_TAG_ROOT: usize = 12 << 10;
 /// Ranges of packs that a root names at most.
 pub(crate) const MAX_RANGES: usize = 256;
@@ -261,7 +261,7 @@ layout! {
     PACKS: u32, 44;
     /// Random number of the prune that wrote the list
     WRITER: u8, 48, 16;
-    /// BLAKE3 hash of the 64 bytes before and all hashes behind
+    /// BLAKE3 hash of the 64 bytes before and all hashes after
     CHECK: u8, 64, HASH_BYTES;
 }
 

@@ -79,7 +79,7 @@ impl Location {
         })
     }
 
-    /// Parses a URL. The part behind `#` is a [`Reference`], the tag `latest` where it is missing.
+    /// Parses a URL. The part after `#` is a [`Reference`], the tag `latest` where it is missing.
     ///
     /// # Errors
     /// [`Error::Url`]: no URL, a scheme that is not known, a path, bucket or server that cannot be, a user or

@@ -1,4 +1,4 @@
-//! Packs: pieces one behind the other, and a footer that lists them with the digests of their blocks.
+//! Packs: pieces one after the other, and a footer that lists them with the digests of their blocks.
 
 use crate::hash::{Digest, Hash};
 use crate::layout::{
@@ -140,7 +140,7 @@ pub(crate) struct PackEnd {
 impl PackEnd {
     /// Parses the end of a pack.
     pub(crate) fn parse(bytes: &[u8]) -> Result<PackEnd, Bad> {
-        let version = check(bytes, PACK_MAGIC, "is no pack")?;
+        let version = check(bytes, PACK_MAGIC, "is not a pack")?;
         let footer = get(pack_end::FOOTER, bytes)?;
         if !(pack_end::SIZE..=MAX_FOOTER).contains(&(footer as usize)) {
             return Err("has a footer of an impossible size");

@@ -115,7 +115,7 @@ impl Page {
     ) -> Result<Page, Bad> {
         let mut input = Input(bytes);
         let head = input.take(page::SIZE)?;
-        if check(head, PAGE_MAGIC, "is no page of a manifest")? != version {
+        if check(head, PAGE_MAGIC, "is not a page of a manifest")? != version {
             return Err("has another version of the publication format than its root");
         }
         if get(page::LEVEL, head)? != level || get(page::NUMBER, head)? != number {
@@ -169,7 +169,7 @@ impl Page {
         (bytes + size_of::<Page>()) as u64
     }
 
-    /// Returns the pieces of a window; none in a page that is no leaf.
+    /// Returns the pieces of a window; none in a page that is not a leaf.
     pub(crate) fn pieces(&self, window: u64) -> &[Piece] {
         let Page::Leaf(pieces) = self else { return &[] };
         let first = pieces.partition_point(|piece| piece.window < window);

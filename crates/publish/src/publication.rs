@@ -32,7 +32,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Parses the part of a URL behind `#`: a version is 64 hexadecimal digits, everything else the name of
+    /// Parses the part of a URL after `#`: a version is 64 hexadecimal digits, everything else the name of
     /// a tag: letters, digits, `.`, `_` and `-`, the first no `.`, 128 bytes at most.
     ///
     /// # Errors

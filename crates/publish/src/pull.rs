@@ -171,7 +171,7 @@ impl Publication {
 /// The pieces of some windows, in order.
 struct Batch {
     pieces: Vec<(Piece, Bytes)>,
-    /// Number of the window behind the last one.
+    /// Number of the window after the last one.
     end: u64,
     /// Blocks of windows that were done before.
     found: u64,

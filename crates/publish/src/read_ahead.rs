@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const STREAMS: usize = 8;
 /// Windows between two requests of a stream at most.
 const GAP: u64 = 2;
-/// Runs of windows in one request at most: one with more is no part of a stream.
+/// Runs of windows in one request at most: one with more is not part of a stream.
 const RUNS: usize = 4;
 /// Windows that are read ahead first.
 const FIRST: u64 = 4;
@@ -39,9 +39,9 @@ struct Streams(Vec<Stream>);
 
 /// Requests that continue one another.
 struct Stream {
-    /// The window behind the last one that was asked for.
+    /// The window after the last one that was asked for.
     next: u64,
-    /// The window behind the last one that was read ahead.
+    /// The window after the last one that was read ahead.
     ahead: u64,
     /// Windows of the last part.
     size: u64,

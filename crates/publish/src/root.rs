@@ -64,7 +64,7 @@ impl Root {
         }
         let mut input = Input(bytes);
         let head = input.take(root::SIZE)?;
-        let format = check(head, ROOT_MAGIC, "is no root of a publication")?;
+        let format = check(head, ROOT_MAGIC, "is not a root of a publication")?;
         if format != UNBOUND && get(root::KIND, head)? != VOLUME {
             return Err("is not the root of one volume, but of a kind that this program does not know");
         }
@@ -180,8 +180,8 @@ impl Tag {
 
     /// Parses the object of a tag. Returns also the bytes of the root that it has; they are not verified.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Tag, Option<&[u8]>), Bad> {
-        let (bytes, behind) = bytes.split_at_checked(tag::SIZE).ok_or("is no tag of a publication")?;
-        check(bytes, TAG_MAGIC, "is no tag of a publication")?;
+        let (bytes, behind) = bytes.split_at_checked(tag::SIZE).ok_or("is not a tag of a publication")?;
+        check(bytes, TAG_MAGIC, "is not a tag of a publication")?;
         if Hash::read(tag::CHECK, bytes) != Some(Hash::of(&bytes[..tag::SIZE - HASH_BYTES])) {
             return Err("is damaged: its hash differs");
         }

@@ -96,7 +96,7 @@ impl Publication {
         Ok(result)
     }
 
-    /// Finds the parts of the version, page by page. All that is behind a damaged page stays unknown.
+    /// Finds the parts of the version, page by page. All that is after a damaged page stays unknown.
     fn verify_pages(&self, result: &mut Verified, progress: OnProgress<'_>) -> Result<Parts> {
         let mut parts = Parts::default();
         let facts = &self.manifest.root.facts;

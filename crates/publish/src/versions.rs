@@ -49,7 +49,7 @@ pub fn tags(store: &Arc<dyn Store>) -> Result<Vec<(String, Result<Tag>)>> {
 pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>> {
     let mut tags = Vec::new();
     for object in objects.list(TAGS)? {
-        // Other files in the folder are no tags.
+        // Other files in the folder are not tags.
         let Ok(Reference::Tag(name)) = Reference::parse(&object.name) else { continue };
         let read = match is_too_large(&object) {
             true => Err(objects.damaged(&tag_object(&name), "is too large for a tag")),

@@ -33,7 +33,7 @@ pub(crate) enum Job {
 /// Makes jobs of files.
 pub(crate) struct Jobs<N> {
     next: N,
-    /// A large file behind the files of the last job.
+    /// A large file after the files of the last job.
     large: Option<Candidate>,
 }
 

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is no regular expression, or one that is too large.
+    /// The pattern is not a regular expression, or one that is too large.
     #[error("{0}")]
     Pattern(String),
     /// A glob that cannot be.

@@ -46,7 +46,7 @@ const MAX_OUTPUT: usize = 8 << 20;
 /// The results of a job.
 #[derive(Default)]
 struct Searched {
-    /// The output of its files, one behind the other.
+    /// The output of its files, one after the other.
     bytes: Vec<u8>,
     /// Where that of each file ends.
     ends: Vec<usize>,
@@ -305,7 +305,7 @@ impl Worker<'_, Bounded> {
         };
         let buffer = &mut self.printer.get_mut().out;
         if std::mem::take(&mut buffer.is_full) {
-            // Its output, and that of the files behind it, is written when their turn has come.
+            // Its output, and that of the files after it, is written when their turn has come.
             buffer.bytes.truncate(searched.ends.last().copied().unwrap_or(0));
             searched.late.push(file.clone());
             return;

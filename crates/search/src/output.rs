@@ -44,7 +44,7 @@ pub struct Lines {
     pub only_matching: bool,
     /// Lines before.
     pub before: usize,
-    /// Lines behind.
+    /// Lines after.
     pub after: usize,
     /// Lines with more bytes are left out.
     pub max_columns: Option<u64>,
@@ -57,7 +57,7 @@ pub struct OutputOptions {
     pub form: Form,
     /// With paths.
     pub paths: bool,
-    /// NUL and not a line feed or a colon behind a path.
+    /// NUL and not a line feed or a colon after a path.
     pub nul: bool,
     /// With colours.
     pub colors: bool,

@@ -144,7 +144,7 @@ fn repeated(repetition: &Repetition) -> Vec<Alternative> {
     }
 }
 
-/// Returns each alternative of one list with each of another behind it.
+/// Returns each alternative of one list with each of another after it.
 fn joined(mut before: Vec<Alternative>, mut behind: Vec<Alternative>) -> Vec<Alternative> {
     if before.len() * behind.len() > MAX_ALTERNATIVES {
         let more = if before.len() > behind.len() { &mut before } else { &mut behind };
@@ -232,7 +232,7 @@ mod tests {
         QueryOptions { patterns: vec![pattern.into()], ..QueryOptions::default() }
     }
 
-    /// The sequences as text: `.` for a set of more than four bytes, `?`, `+` and `*` behind steps.
+    /// The sequences as text: `.` for a set of more than four bytes, `?`, `+` and `*` after steps.
     fn shown(query: &QueryOptions, longest: usize) -> Option<Vec<String>> {
         let step = |step: &Step| {
             let bytes: Vec<u8> =

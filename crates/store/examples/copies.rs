@@ -2,7 +2,7 @@
 //! nanoseconds.
 //!
 //! `cargo run --release -p lanefs-store --example copies`; `RUSTFLAGS="--cfg lanefs_no_asm"` has the loops
-//! over words. The target of "near" begins 16 bytes behind the source, by their offsets in a page.
+//! over words. The target of "near" begins 16 bytes after the source, by their offsets in a page.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/words.rs"]

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(cache.shrink(1, keeps), 1);
         assert_eq!(cache.shrink(2, keeps), 2, "two clean blocks are in the small queue");
         assert_eq!((cache.shrink(1, keeps), cache.resident()), (0, 3));
-        // One block of the main queue can go, behind many that cannot.
+        // One block of the main queue can go, after many that cannot.
         let cache = Cache::new(LEAST);
         cache.add(1, 30);
         cache.shrink(1, |_, _| Verdict::Keep);

@@ -216,7 +216,7 @@ impl Store {
     ) -> Result<Snapshot, Fault> {
         let mut list: BTreeSet<u64> = changed.into_iter().collect();
         list.extend(self.commits.carried_over.lock().iter());
-        // A block that was freed since needs no copy. When it is allocated again it is listed anew.
+        // A block that was freed since needs no copy. When it is allocated again it is listed again.
         list.retain(|index| {
             let in_use = state::content(self.state(*index)).is_some();
             if !in_use {
@@ -258,7 +258,7 @@ impl Store {
         }
         self.commits.needs_data.store(!data.is_empty(), Ordering::SeqCst);
         self.commits.changed_metadata.store(0, Ordering::Relaxed);
-        // The count begins anew: it included blocks that were marked, and evicted before they were changed.
+        // The count begins again: it included blocks that were marked, and evicted before they were changed.
         self.commits.changed_data.store(data.len() as u64, Ordering::Relaxed);
         self.data_sums.begin_generation();
         let mut revoked = self.revocations(freed_blocks, freed_ranges);

@@ -119,8 +119,8 @@ impl Store {
     }
 
     /// Claims a block of data that is dropped. Returns false where there is none, or where a commit in
-    /// progress needs it: after a crash behind that commit the file exists again. Such a block is evicted as
-    /// others are, once it is written.
+    /// progress needs it: after a crash that follows that commit the file exists again. Such a block is
+    /// evicted as others are, once it is written.
     fn drop_block(&self, index: u64) -> bool {
         let state = self.state(index);
         let is_needed = |dirty: u8| {

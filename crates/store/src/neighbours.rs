@@ -191,7 +191,7 @@ mod tests {
             assert!(!near.may_fetch_data(one + miss * BLOCK), "miss {miss}");
         }
         assert!(near.may_fetch_data(one) && near.may_fetch_data(one + CHUNK - BLOCK));
-        // Another chunk in the same slot begins anew, and so does the first one after it.
+        // Another chunk in the same slot begins again, and so does the first one after it.
         assert!(!near.may_fetch_data(other) && !near.may_fetch_data(one));
         let small = Neighbours::new(LEAST_CACHE - 1);
         assert!((0..2 * DENSE).all(|_| !small.may_fetch_data(one)), "in a small cache");

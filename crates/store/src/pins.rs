@@ -174,7 +174,7 @@ impl<O: Send + Sync + 'static> Pins<O> {
         })
     }
 
-    /// Moves all pins of `other`, which is of the same store, behind those of this list. Returns the number
+    /// Moves all pins of `other`, which is of the same store, after those of this list. Returns the number
     /// that the first one has now.
     ///
     /// # Panics

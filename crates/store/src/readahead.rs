@@ -68,7 +68,7 @@ impl ReadAhead {
     pub(crate) fn plan(&self, at: u64, need: u32, extent: u32) -> Plan {
         let now = BlockRange { first: at, count: need };
         let mut streams = self.streams.lock();
-        // The read continues a stream behind the reader's last block, up to the end of the windows that were
+        // The read continues a stream after the reader's last block, up to the end of the windows that were
         // requested.
         let known = streams.list.iter().position(|s| s.distance > 0 && s.last < at && at <= s.next);
         let Some(known) = known else {

@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Reads the headers of the journal of `blocks` blocks at `at` from the device and verifies them. Returns
-    /// the positions of those that are wrong, or cannot be read. The log behind them counts after a crash
+    /// the positions of those that are wrong, or cannot be read. The log after them counts after a crash
     /// only, and the volume was opened since.
     pub fn scrub_journal(&self, at: u64, blocks: u64) -> Vec<u64> {
         let Some(device) = self.device() else { return Vec::new() };

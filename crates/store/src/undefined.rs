@@ -9,7 +9,7 @@ pub(crate) fn read_plainly(shared: std::ptr::NonNull<u8>) {
     black_box(unsafe { shared.read() });
 }
 
-/// Reads the byte behind a caller's buffer: out of bounds.
+/// Reads the byte after a caller's buffer: out of bounds.
 #[cfg(lanefs_planted = "overrun")]
 pub(crate) fn read_past_the_end(bytes: &[u8]) {
     // SAFETY: none, that is the fault.

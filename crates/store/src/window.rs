@@ -70,7 +70,7 @@ impl Store {
         let block = |index: u64| &bytes[((index - first) * BLOCK) as usize..][..BLOCK as usize];
         for row in claimed {
             let bytes = block(row.index);
-            // Nobody asked for these blocks, so one that cannot be had is no fault.
+            // Nobody asked for these blocks, so one that cannot be had is not a fault.
             if is_read && self.is_neighbour(&row, bytes) && self.is_still(&row) {
                 self.frame(row.index * BLOCK, BLOCK).copy_from(bytes);
                 self.make_resident(row.index, row.kind as u8 | UNASKED);

@@ -156,7 +156,7 @@ unsafe fn change_word(address: *mut u8, first: usize, bytes: *const u8, count: u
     }
 }
 
-/// `rep movsb` is slow where the target begins less than this behind the source, by their offsets in a page:
+/// `rep movsb` is slow where the target begins less than this after the source, by their offsets in a page:
 /// the processor takes its loads for ones that wait for its stores. On one EPYC, 4 KiB took 1,400 ns at
 /// distances of 1 to 31 bytes, and 50 to 70 ns at all others (`examples/copies.rs`).
 #[cfg(all(target_arch = "x86_64", not(miri), not(lanefs_no_asm)))]
@@ -193,7 +193,7 @@ unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
 #[inline(never)]
 unsafe fn move_vectors(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(len >= 64);
-    // The first vector ends behind the first aligned byte of the target, where the loop begins. The last four
+    // The first vector ends after the first aligned byte of the target, where the loop begins. The last four
     // vectors end with the range; they begin where the loop has been, or at its end.
     // SAFETY: as in `move_bytes`, but for bytes that are moved twice: a second store of the same value to
     // their word.

@@ -110,7 +110,7 @@ impl Store {
         let mut left = Vec::new();
         data.retain(|index| self.begin_write(*index, &mut left));
         debug_assert!(left.is_sorted());
-        // A block that changes from here on is dirty anew: it gets another checksum with the new bytes.
+        // A block that changes from here on is dirty again: it gets another checksum with the new bytes.
         if sum {
             self.sum_frames(data.iter())?;
         }
@@ -148,7 +148,7 @@ impl Store {
     /// Marks a block as being written. Returns whether it is to be written now; adds it to `left` where it
     /// needs another commit.
     fn begin_write(&self, index: u64, left: &mut Vec<u64>) -> bool {
-        // From now on a change makes the block dirty anew.
+        // From now on a change makes the block dirty again.
         match self.change_dirty(index, Dirty::CHANGED, Dirty::WRITING) {
             Ok(()) => {}
             Err(Dirty::PINNED) => {

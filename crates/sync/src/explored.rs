@@ -199,7 +199,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A thread waits until a time for another one, which needs the mutex. Returns in `seen` how the wait
-    /// ended: by a wake-up, by time before the change, by time behind it; and whether a time has come.
+    /// ended: by a wake-up, by time before the change, by time after it; and whether a time has come.
     fn a_wait_until(seen: &[AtomicUsize; 5]) {
         let shared = Arc::new((Mutex::new(false), Condvar::new()));
         let other = shared.clone();

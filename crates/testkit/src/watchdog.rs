@@ -70,7 +70,7 @@ fn threads() -> String {
 /// The line of a thread, from its directory of `/proc`; `None` for one that has ended meanwhile.
 fn thread(task: &Path) -> Option<String> {
     let stat = std::fs::read_to_string(task.join("stat")).ok()?;
-    // Fields behind the name, which has parentheses: the 1st is the state, 12th and 13th are times.
+    // Fields after the name, which has parentheses: the 1st is the state, 12th and 13th are times.
     let (name, rest) = stat.rsplit_once(") ")?;
     let field = |index| rest.split(' ').nth(index);
     let (state, user, system) = (field(0)?, field(11)?, field(12)?);

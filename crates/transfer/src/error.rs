@@ -36,7 +36,7 @@ pub enum Error {
         /// The bound, as a multiple of the volume's size.
         factor: u32,
     },
-    /// The input is no archive, or a damaged one.
+    /// The input is not an archive, or a damaged one.
     #[error("{what}: {why}")]
     Archive {
         /// The archive, or the member in it.

@@ -65,7 +65,7 @@ impl Expansion {
         if taken.is_err() || job.should_stop() { Err(RangesFailure::Stopped) } else { Ok(()) }
     }
 
-    /// Returns the first range of a file at or behind `offset` that holds data; `None` where there is none.
+    /// Returns the first range of a file at or after `offset` that holds data; `None` where there is none.
     /// It is not empty, and its bytes are counted.
     pub(crate) fn next_range(
         &self,
@@ -117,7 +117,7 @@ impl Expansion {
         Ok(ranges)
     }
 
-    /// Finds the first range at or behind `offset` of a file of `size` bytes by `seek`.
+    /// Finds the first range at or after `offset` of a file of `size` bytes by `seek`.
     fn seek_range(
         &self,
         job: &TransferJob<'_>,

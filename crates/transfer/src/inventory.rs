@@ -49,7 +49,7 @@ pub struct Inventory {
 ///
 /// # Errors
 ///
-/// `top` is no directory, or cannot be opened. All other failures are in the inventory's problems.
+/// `top` is not a directory, or cannot be opened. All other failures are in the inventory's problems.
 pub fn take_inventory(top: &Path) -> Result<Inventory> {
     let cannot = |errno| Error::host(format!("cannot list '{}'", shown_path(top)), errno);
     let fd = openat(CWD, top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;

@@ -123,7 +123,7 @@ impl<'a> TransferJob<'a> {
         if error.is_damage() { self.damage(path, what) } else { self.problem(path, what) }
     }
 
-    /// Records a remark that is no failure.
+    /// Records a remark that is not a failure.
     pub(crate) fn note(&self, text: String) {
         self.notes.lock().push(text);
     }

@@ -30,7 +30,7 @@ struct Task {
     argument: *mut c_void,
 }
 
-/// A key whose destructor runs at the end of a thread, behind those of Rust and C++.
+/// A key whose destructor runs at the end of a thread, after those of Rust and C++.
 fn end_key() -> pthread_key_t {
     static KEY: OnceLock<pthread_key_t> = OnceLock::new();
     *KEY.get_or_init(|| {

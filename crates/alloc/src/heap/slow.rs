@@ -127,7 +127,7 @@ impl Heap {
 }
 
 impl Own {
-    /// Returns the layers of a class, and the slabs behind them.
+    /// Returns the layers of a class, and the slabs below them.
     pub(super) fn layers_and_source<'h>(
         &'h mut self,
         heap: *mut Heap,

@@ -5,7 +5,7 @@ use crate::os;
 use crate::unit::{HEADER_BYTES, POOL_PART, UNIT, Units};
 use std::ptr::{NonNull, null_mut};
 
-/// The pool's own part of a mapping, behind the header of the object in it.
+/// The pool's own part of a mapping, after the header of the object in it.
 struct Mapping {
     next: *mut Mapping,
     previous: *mut Mapping,

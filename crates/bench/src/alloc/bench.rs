@@ -30,7 +30,7 @@ impl Settings {
         parse(&output).ok_or_else(|| no_outcome(allocator))
     }
 
-    /// Runs the worker and returns its output. `command` already names the worker, alone or behind other
+    /// Runs the worker and returns its output. `command` already names the worker, alone or after other
     /// programs.
     ///
     /// The worker has an empty environment: variables tune some allocators, or preload another one.

@@ -97,7 +97,7 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
                     expected: 1,
                 });
             }
-            // A name that found no free slot in the cache is no hit.
+            // A name that found no free slot in the cache is not a hit.
             if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
                 sum += counting.sectors();
                 count += 1;

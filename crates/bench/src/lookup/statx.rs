@@ -53,7 +53,7 @@ pub(super) fn statx_all(root: BorrowedFd<'_>, paths: &[&CStr], expect: Expect, s
     Ok(good)
 }
 
-/// Waits until all requests have ended: memory is given back behind this call.
+/// Waits until all requests have ended: memory is given back after this call.
 fn wait_for(ring: &mut IoUring, requests: usize) {
     while ring.submit_and_wait(requests).is_err() || ring.completion().len() < requests {}
 }

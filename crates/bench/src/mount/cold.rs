@@ -26,7 +26,7 @@ const FILES_PER_DIRECTORY: usize = 300;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
-/// A system whose files are on a disk. Those that a process serves are mounted anew for each run, so that
+/// A system whose files are on a disk. Those that a process serves are mounted again for each run, so that
 /// the process has nothing in memory.
 enum OnDisk {
     /// The volume of an image.

@@ -32,7 +32,7 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
 }
 
 /// Measures a volume in a file beside ext4 on the same disk. Writing ends when the file is durable. The
-/// volume is mounted anew for reading, so that nothing is cached.
+/// volume is mounted again for reading, so that nothing is cached.
 fn on_disk(bench: &mut MountBench) -> Result<()> {
     let bytes = bench.settings.sizes.large_bytes;
     let folder = bench.disk();

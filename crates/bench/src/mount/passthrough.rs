@@ -235,7 +235,7 @@ fn handle(file: OwnedFd) -> FileHandle {
     FileHandle(file.into_raw_fd() as u64)
 }
 
-/// Returns the file behind a handle of [`handle`].
+/// Returns the file of a handle of [`handle`].
 fn file(handle: FileHandle) -> std::os::fd::BorrowedFd<'static> {
     #[expect(unsafe_code, reason = "the kernel keeps the number between open and release")]
     // SAFETY: the kernel returns the value that `handle` made, and does not use it after the release; until

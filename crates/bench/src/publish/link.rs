@@ -1,7 +1,7 @@
 //! A link between clients and a server on this machine, with the latency and the bandwidth of a longer one.
 //!
 //! Each direction takes half of a round trip, and a new connection a whole one, as its handshake does. All
-//! connections share the bandwidth of a direction: a piece of data is on the link behind those before it.
+//! connections share the bandwidth of a direction: a piece of data is on the link after those before it.
 
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub(super) struct Quality {
 /// Counts of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
-    /// Requests: times that a client sent something behind an answer.
+    /// Requests: times that a client sent something after an answer.
     pub(super) requests: u64,
     /// Bytes from the server.
     pub(super) received: u64,

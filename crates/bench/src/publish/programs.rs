@@ -13,7 +13,7 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Restic,
-    /// `tar`, `zstd` and `rclone rcat`, one behind the other.
+    /// `tar`, `zstd` and `rclone rcat`, one after the other.
     Tar,
     Squashfs,
     Rclone,
@@ -101,7 +101,7 @@ pub(super) fn squashfs(tree: &Path, image: &Path, stop: &Stop) -> Result<u64> {
     Ok(std::fs::metadata(image).map_err(Error::host("the SquashFS image"))?.len())
 }
 
-/// Mounts a folder with `rclone`; the mount point comes behind the arguments.
+/// Mounts a folder with `rclone`; the mount point comes after the arguments.
 pub(super) fn rclone_mount(server: SocketAddr, folder: &str) -> Command {
     let mut command = client("rclone");
     command.args(["mount", "--read-only", &format!("{}/{folder}", rclone_bucket(server))]);

@@ -262,6 +262,6 @@ fn read_ranges(store: &Arc<dyn Store>, server: &Server, bytes: u64) -> Result<()
         }
         Ok(read)
     })?;
-    // The answers' heads, which LaneFS received too, are no bytes of packs.
+    // The answers' heads, which LaneFS received too, are not bytes of packs.
     check(Reader::Ranges.name(), "bytes read", read.sum, (bytes - left) as usize)
 }

@@ -31,7 +31,7 @@ impl Named for Writer {
 }
 
 impl Writer {
-    /// Makes the folder anew.
+    /// Makes the folder again.
     fn prepare(self, server: &Server, tree: &Tree, stop: &Stop) -> Result<()> {
         server.remove(self.name());
         match self {

@@ -54,7 +54,7 @@ pub(super) fn ripgrep(dir: &Path, pattern: &str, stop: &Stop) -> Result<(Duratio
 pub(super) fn fclones(dir: &Path, stop: &Stop) -> Result<(Duration, u64)> {
     let mut command = Command::new(Program::Fclones.name());
     command.args(["group", "--hidden", "--no-ignore", "."]).current_dir(dir);
-    // A line for each group, with its files indented below it, behind comments.
+    // A line for each group, with its files indented below it, after comments.
     let is_group = |line: &&str| !line.starts_with(['#', ' ']) && !line.is_empty();
     timed(command, stop, |output| output.lines().filter(is_group).count() as u64)
 }

@@ -34,7 +34,7 @@ const WORDS: [&str; 40] = [
 pub(super) struct Sources {
     directories: Strings,
     paths: Strings,
-    /// Lines, one behind the other, and the end of each.
+    /// Lines, one after the other, and the end of each.
     text: Vec<u8>,
     ends: Vec<usize>,
     /// Number of lines of each file.
@@ -158,7 +158,7 @@ mod tests {
                 .count()
         };
         assert!((50..600).contains(&with(LITERAL)) && with("_request_refused") > 50, "{}", with(LITERAL));
-        // Directories come behind those above them.
+        // Directories come after those above them.
         let mut made = HashSet::new();
         for directory in sources.directories().iter() {
             let directory = directory.to_str().expect("text");

@@ -60,7 +60,7 @@ fn the_mode_follows_a_list_and_a_list_the_mode() {
     v.run_with("write", &["/d/g"], b"text").ends(0);
     assert_eq!(v.run("xattr", &format!("get {ACCESS} /d/g")).ends(0).bytes, list([6, 6, 5, 4, 0]));
     assert_eq!(mode(&v, "/d/g"), "0640/-rw-r-----");
-    // Without a list the mode is what it was; removing none is no error, as in Linux.
+    // Without a list the mode is what it was; removing none is not an error, as in Linux.
     for _ in 0..2 {
         v.run("xattr", &format!("rm {ACCESS} /d/g /d/f")).ends(0);
     }

@@ -43,7 +43,7 @@ fn a_scrub_names_wrong_data_and_its_exit_code_says_so() {
     run(&["scrub", image, "--from", "no number"]).ends(2);
     // A read says which file, and which position.
     run(&["cat", image, "/f"]).ends(3).says("checksum");
-    // Written anew, all is well.
+    // Written again, all is well.
     run_with(&["write", image, "/f"], &content()).ends(0);
     run(&["scrub", image]).ends(0);
     run(&["fsck", image]).ends(0);

@@ -106,7 +106,7 @@ fn assert_lines(found: &[u8], expected: &[u8], args: &[&str]) {
     }
 }
 
-/// Replaces the beginning of each line, or of each path with a NUL behind it.
+/// Replaces the beginning of each line, or of each path with a NUL after it.
 fn replace(bytes: &[u8], from: &[u8], to: &[u8], replaces: bool) -> Vec<u8> {
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     let line = |line: &[u8]| match line.strip_prefix(from) {

@@ -206,7 +206,7 @@ fn errors_say_what_is_wrong_with_the_url_or_the_store() {
             assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
         }
     }
-    run(&["ls", "--endpoint", "http://me:secret@host", "s3://b"]).ends(4).says("the endpoint is no URL");
+    run(&["ls", "--endpoint", "http://me:secret@host", "s3://b"]).ends(4).says("the endpoint is not a URL");
     run(&["ls", "--endpoint", "http://host", &p.url]).ends(4).says("has no other endpoint");
     publish("https://127.0.0.1:1/a").ends(4).says("a web server is for reading");
     publish(&format!("{}#{}", p.url, "a".repeat(64))).ends(2).says("a version does not change");
@@ -233,7 +233,7 @@ fn a_store_that_fails_is_named_with_the_object() {
     read().ends(3).says(&format!("{}/packs/", p.url)).says("at byte ");
     fs::remove_dir_all(p.v.host("store/packs")).unwrap();
     read().ends(4).says(&format!("{}/packs/", p.url)).says("no such object");
-    // Without the root behind it, the tag leads to the object of the root.
+    // Without the root after it, the tag leads to the object of the root.
     let tag = p.v.host("store/tags/latest");
     fs::File::options().write(true).open(tag).unwrap().set_len(128).unwrap();
     let version = objects.iter().find(|name| name.starts_with("versions/")).unwrap();

@@ -184,7 +184,7 @@ fn a_prune_condemns_first_and_deletes_later() {
     // A damaged tag needs nobody knows what, until it is deleted.
     fs::write(r.v.host("store/tags/bad"), "wrong bytes").unwrap();
     let refused = run(&["remote", "prune", &r.url, "--grace", "0"]).ends(3);
-    refused.says("store/tags/bad: is no tag of a publication").says("the tag").says("delete the tag");
+    refused.says("store/tags/bad: is not a tag of a publication").says("the tag").says("delete the tag");
     let listed = run(&["remote", "ls", &r.url]).ends(0);
     let line = format!("{:16}  {:64}  bad", "damaged", "-");
     assert!(listed.out().lines().any(|shown| shown == line), "{}", listed.out());

@@ -1,4 +1,4 @@
-//! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are no images; help.
+//! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are not images; help.
 
 use crate::common::{TestVolume, program, run, text, with_umask};
 use lanefs::format::{BLOCK, CHUNK, SUPERBLOCK_COPY};

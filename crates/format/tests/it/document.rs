@@ -1,7 +1,7 @@
 //! `docs/format.md` says what the code does: every generated table in it is compared with the code.
 //!
 //! A table stands between `<!-- NAME -->` and `<!-- end -->`; with `UPDATE_DOCS=1` (`make docs`) all are
-//! written anew.
+//! written again.
 
 use lanefs_format as format;
 use lanefs_format::{BlockKind, Code, FileKind, HashSeed, Layout, Pointer, dir};
@@ -256,11 +256,11 @@ fn every_table_of_the_document_is_what_the_code_says() {
         assert_eq!(
             is,
             should,
-            "docs/format.md differs from the code from line {} on; `make docs` writes its tables anew",
+            "docs/format.md differs from the code from line {} on; `make docs` writes its tables again",
             i + 1
         );
     }
-    assert_eq!(document.len(), expected.len(), "docs/format.md ends elsewhere; `make docs` writes it anew");
+    assert_eq!(document.len(), expected.len(), "docs/format.md ends elsewhere; `make docs` writes it again");
 }
 
 /// The canary: the comparison sees a changed cell, a lost table, an unknown one and an unclosed one.

@@ -35,7 +35,7 @@ pub(super) struct Object<'c> {
     pub(super) is_gone: bool,
     /// True where its name changed.
     pub(super) is_moved: bool,
-    /// For an existing inode that is no directory: the number of names that it lost.
+    /// For an existing inode that is not a directory: the number of names that it lost.
     pub(super) lost: u32,
     /// For a directory whose content changed: the number of added entries.
     entries: i64,
@@ -97,7 +97,7 @@ pub(super) struct BatchPlan<'c> {
     pub(super) objects: Vec<Object<'c>>,
     pub(super) slots: Vec<Slot<'c>>,
     names: NameMap<(u32, &'c [u8]), u32>,
-    /// The paths of all changes, one behind the other, and their directories.
+    /// The paths of all changes, one after the other, and their directories.
     paths: Vec<SplitPath<'c>>,
     parents: Vec<Parent<'c>>,
     by_path: NameMap<&'c [u8], u32>,

@@ -53,7 +53,7 @@ impl DirEngine for Plain<'_> {
     }
 }
 
-/// Links everything anew and makes new indexes, ignoring the old ones.
+/// Links everything again and makes new indexes, ignoring the old ones.
 fn rebuild(core: &Core<'_>, batch: &Batch, task: &Task, rebuilt: &mut Rebuilt) -> Outcome<()> {
     let range = |(first, end): (u32, u32)| first as usize..end as usize;
     let (removed, heads) = (&batch.removed[range(task.removed)], &batch.heads[range(task.heads)]);
@@ -390,7 +390,7 @@ fn an_engine_that_answers_wrongly_changes_nothing() {
         |_, rebuilt| rebuilt.heads[0].count += 1,
         // A word of the inode that is not aligned.
         |batch, rebuilt| rebuilt.words.insert(0, (batch.tasks[0].inode + INODE_CORE as u64 + 4, 0)),
-        // A word of the inode that is no part of its index.
+        // A word of the inode that is not part of its index.
         |batch, rebuilt| rebuilt.words.insert(0, (batch.tasks[0].inode + INODE_CORE as u64 + 8, 1)),
     ];
     for wrong in wrong {

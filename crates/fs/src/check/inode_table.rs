@@ -102,7 +102,7 @@ impl Inodes {
         self.kind(rank).map(|_| rank)
     }
 
-    /// Number of inodes in use in the block at this position; `None` where it is no block of inodes.
+    /// Number of inodes in use in the block at this position; `None` where it is not a block of inodes.
     pub(super) fn used_in(&self, at: u64) -> Option<u64> {
         let block = self.blocks.binary_search_by_key(&at, |block| block.at()).ok()?;
         let first = block * self.per_block();

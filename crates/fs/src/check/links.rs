@@ -1,4 +1,4 @@
-//! The names of inodes that are no directories, counted for a range of inodes at a time.
+//! The names of inodes that are not directories, counted for a range of inodes at a time.
 //!
 //! The count of an inode takes four bytes, for a billion inodes too much on small machines. So the leaf
 //! blocks are read once for each range whose counts fit into memory; in order of position, which is fast.

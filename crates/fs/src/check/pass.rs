@@ -100,7 +100,7 @@ pub(super) struct Pass<'v, 'w> {
     pub(super) masks: Arc<Vec<u64>>,
     /// Threads of a pass that only checks.
     pub(super) threads: usize,
-    /// Chunks that are no metadata chunks by the group table but that some structure names as such.
+    /// Chunks that are not metadata chunks by the group table but that some structure names as such.
     pub(super) suspects: BTreeSet<u64>,
     /// Metadata blocks in use; kept for repairs only.
     pub(super) claims: Vec<Claim>,

@@ -18,7 +18,7 @@ impl<'p> Progress<'p> {
         Progress { report, before: AtomicU64::new(0), total: AtomicU64::new(0) }
     }
 
-    /// Begins a part behind `before` units, of `total` in all parts.
+    /// Begins a part after `before` units, of `total` in all parts.
     pub(super) fn begin(&self, before: u64, total: u64) {
         self.before.store(before, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);

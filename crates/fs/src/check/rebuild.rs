@@ -1,6 +1,6 @@
 //! Directories and attributes that are made again, once bitmaps and chunk tables are right.
 //!
-//! The old blocks of a directory are freed, and its entries inserted anew, between two commits. So a repair
+//! The old blocks of a directory are freed, and its entries inserted again, between two commits. So a repair
 //! that is interrupted leaves the old directory or the new one. (A directory that changes more blocks than
 //! the journal has is written in place, and so is one on a volume without room for both.)
 

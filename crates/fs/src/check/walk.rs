@@ -24,7 +24,7 @@ impl Pass<'_, '_> {
     /// use.
     ///
     /// In several threads the order is another one. That matters only where something is wrong: then the walk
-    /// begins anew, in one thread.
+    /// begins again, in one thread.
     pub(super) fn walk_inodes(&mut self, progress: &Progress<'_>) -> Outcome<()> {
         let inodes = Arc::clone(&self.inodes);
         let count = inodes.blocks.len();

@@ -55,8 +55,8 @@ pub struct Head {
 
 /// A rebuild of some neighbouring regions of a directory as one region or several.
 ///
-/// With one head, the entries that stay keep their order in the list, behind the added ones. With several,
-/// all are linked anew in the order of hash and position.
+/// With one head, the entries that stay keep their order in the list, after the added ones. With several,
+/// all are linked again in the order of hash and position.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Position of the directory's inode.

@@ -153,7 +153,7 @@ pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u6
     edit.tx.init(view, 0, &bytes[..units]);
 }
 
-/// Links a new entry directly behind another one.
+/// Links a new entry directly after another one.
 pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) -> Outcome<()> {
     let next = before.next();
     edit.tx.set(new, e::NEXT, next);
@@ -166,7 +166,7 @@ pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) 
     Ok(())
 }
 
-/// Links an entry that was removed from the list directly behind another one.
+/// Links an entry that was removed from the list directly after another one.
 pub(crate) fn relink_after(edit: &mut Edit<'_>, before: Entry<'_>, entry: Entry<'_>) -> Outcome<()> {
     let (at, next) = (entry.view.at(), before.next());
     edit.tx.put(entry.view, e::NEXT, next);

@@ -10,8 +10,8 @@ use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{BLOCK, BlockKind, UNIT, UNITS_PER_LEAF};
 use lanefs_store::{Fault, View};
 
-/// Lists up to `max` entries behind `cookie`. A cookie is the index of a leaf in the map, times the units of
-/// a leaf, plus the unit behind the start of the entry. So an entry that stays keeps its cookie, whatever is
+/// Lists up to `max` entries after `cookie`. A cookie is the index of a leaf in the map, times the units of
+/// a leaf, plus the unit after the start of the entry. So an entry that stays keeps its cookie, whatever is
 /// added or removed.
 pub(crate) fn list(core: &Core, node: Inode<'_>, cookie: u64, max: usize) -> Outcome<Vec<DirEntry>> {
     let mut entries = Vec::new();

@@ -31,7 +31,7 @@ fn in_region<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Ent
 /// The region of a name, and the memory that a change of it touches.
 ///
 /// A change waits for a chain of cache lines: the index block of the region, the dummy entry that its header
-/// names, the entry behind the dummy. Each call prefetches the next of them, as early as its position is
+/// names, the entry after the dummy. Each call prefetches the next of them, as early as its position is
 /// known; all are hints.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
@@ -73,7 +73,7 @@ impl Region {
         core.store.prefetch(self.dummy(core).unwrap_or(0));
     }
 
-    /// Prefetches the entry behind the dummy.
+    /// Prefetches the entry after the dummy.
     pub(crate) fn prefetch_first(self, core: &Core) {
         let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
         core.store.prefetch(first.unwrap_or(0));

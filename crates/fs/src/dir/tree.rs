@@ -178,7 +178,7 @@ pub(super) fn set_position(edit: &mut Edit<'_>, node: Inode<'_>, path: TreePath,
     Ok(())
 }
 
-/// Adds a child directly behind the one where `path` ends; `left` is the present value of that one.
+/// Adds a child directly after the one where `path` ends; `left` is the present value of that one.
 ///
 /// # Errors
 /// [`Code::TreeFull`] where the tree would exceed [`MAX_TREE_LEVEL`] levels.

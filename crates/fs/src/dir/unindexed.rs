@@ -62,7 +62,7 @@ pub(super) fn find<'a>(core: &Core<'a>, index: View<'a>, name: Name<'_>) -> Outc
     Ok(None)
 }
 
-/// Adds an entry that was linked behind the dummy.
+/// Adds an entry that was linked after the dummy.
 pub(super) fn add(edit: &mut Edit<'_>, index: View<'_>) -> Outcome<()> {
     let count = count(index).checked_add(1);
     let count = count.ok_or(Fault::damaged(index.at(), "a region index block with too many entries"))?;

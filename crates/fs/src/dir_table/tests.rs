@@ -129,7 +129,7 @@ fn a_full_table_grows_to_its_limit_and_then_begins_anew() {
         let path = &paths[7_000 + i % 5_000];
         learn(&table, key(path), 1, path.len() as u32);
     }
-    assert!(kept(&paths[7_000..]) > 4_000, "a worn table begins anew");
+    assert!(kept(&paths[7_000..]) > 4_000, "a worn table begins again");
 }
 
 #[test]

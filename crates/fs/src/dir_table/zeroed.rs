@@ -1,4 +1,4 @@
-//! Memory of zeros. The explorer's atomics are no plain memory, so with it they are made one by one.
+//! Memory of zeros. The explorer's atomics are not plain memory, so with it they are made one by one.
 
 #[cfg(not(feature = "_shuttle"))]
 use zerocopy::FromZeros;

@@ -100,7 +100,7 @@ impl EpochReader {
     /// Starts to read an epoch over these paths.
     ///
     /// # Errors
-    /// [`Code::Invalid`](crate::Code::Invalid) for a batch of no file, a row without a path, a start behind
+    /// [`Code::Invalid`](crate::Code::Invalid) for a batch of no file, a row without a path, a start past
     /// the last file, or more than 2^32 - 1 paths; [`Error::Io`](crate::Error::Io) where the host has no
     /// thread left.
     pub fn new(

@@ -20,7 +20,7 @@ impl EpochOrder {
     /// every host and in every version, and takes 4 bytes a row.
     ///
     /// Rows are exchanged from the last one down (Fisher and Yates; Durstenfeld 1964, "Algorithm 235"), each
-    /// with one that is not behind it. The random numbers are those of SplitMix64 with the seed as its state
+    /// with one that is not after it. The random numbers are those of SplitMix64 with the seed as its state
     /// (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"). They are brought below
     /// the bound without bias (Lemire 2019, "Fast random integer generation in an interval", algorithm 5).
     ///

@@ -162,7 +162,7 @@ fn an_epoch_continues_where_another_one_ended() {
             let batch = rest.next().expect("a batch").expect("read");
             assert_eq!((batch.position(), batch.rows()), (expected.position(), expected.rows()));
             assert!(is_same(batch.contents(), expected.contents()));
-            // The next one begins behind one batch of this one.
+            // The next one begins after one batch of this one.
             if batch.position() == start {
                 start = rest.position();
                 assert_eq!(start, batch.position() + batch.rows().len() as u64);

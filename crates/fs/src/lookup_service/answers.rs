@@ -52,7 +52,7 @@ impl State {
     /// Takes the answer to a lookup; `None` before the end of the batch.
     fn take(&mut self, number: usize) -> Option<Result<Resolution>> {
         let answer = self.answers.as_mut()?.get_mut(number).and_then(Option::take);
-        // A future is not polled behind its end.
+        // A future is not polled past its end.
         Some(answer.unwrap_or(Err(Error::Code(Code::Invalid))))
     }
 

@@ -233,7 +233,7 @@ impl LookupService {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // Does nothing behind the answers.
+        // Does nothing after the answers.
         self.answers.finish((0..self.paths.len()).map(|_| Err(closed())));
     }
 }

@@ -1,6 +1,6 @@
 //! Extents in the inode: the file map of a file that has few of them.
 //!
-//! They lie behind the first [`INODE_CORE`] bytes, in the order of the file, and their number is in the
+//! They lie after the first [`INODE_CORE`] bytes, in the order of the file, and their number is in the
 //! inode's flags. A change loads the list, makes another list of it, and stores that: [`Tx::put`] writes the
 //! words that differ, so that an append to the last extent is one write.
 //!

@@ -39,13 +39,13 @@ pub(crate) struct MapExtent {
 }
 
 impl MapExtent {
-    /// Number of the block of the file behind the extent.
+    /// Number of the block of the file after the extent.
     #[inline(always)]
     pub(crate) fn end(&self) -> u64 {
         self.first + self.blocks
     }
 
-    /// State of the block that is `inside` blocks behind the first one.
+    /// State of the block that is `inside` blocks after the first one.
     #[inline(always)]
     pub(super) fn state(&self, inside: u64) -> MapState {
         let at = self.at + inside * BLOCK;

@@ -121,7 +121,7 @@ pub(crate) fn replace(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u
     Ok((extent.first * BLOCK, extent.count))
 }
 
-/// Returns the block behind that of the file's block before `block`, where there is one.
+/// Returns the block after that of the file's block before `block`, where there is one.
 fn goal(edit: &Edit<'_>, node: Inode<'_>, block: u64) -> Outcome<Option<u64>> {
     let before = block.checked_sub(1).map(|before| lookup(edit.core, node, before, 1)).transpose()?;
     Ok(match before {
@@ -162,8 +162,8 @@ fn remove(edit: &mut Edit<'_>, node: Inode<'_>, first: u64, end: u64, free: bool
     put_extents(edit, node, &extents)
 }
 
-/// Moves all blocks from block `from` on to block `to` on. The blocks between are no part of the map, and no
-/// block moves behind the end of the largest file.
+/// Moves all blocks from block `from` on to block `to` on. The blocks between are not part of the map, and no
+/// block moves past the end of the largest file.
 pub(crate) fn move_tail(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64) -> Outcome<()> {
     let tail = list(edit.core, node, from)?;
     remove(edit, node, from, u64::MAX, false)?;
@@ -171,7 +171,7 @@ pub(crate) fn move_tail(edit: &mut Edit<'_>, node: Inode<'_>, from: u64, to: u64
         .try_for_each(|extent| insert(edit, node, MapExtent { first: extent.first - from + to, ..*extent }))
 }
 
-/// The extents of a file from a block on, those behind its end included.
+/// The extents of a file from a block on, those past its end included.
 pub(crate) fn list(core: &Core<'_>, node: Inode<'_>, from: u64) -> Outcome<Vec<MapExtent>> {
     let (mut all, mut block) = (Vec::<MapExtent>::new(), from);
     let mut visited = Visited::default();

@@ -6,7 +6,7 @@ use lanefs_format::Code;
 use std::ops::Range;
 use zerocopy::FromZeros;
 
-/// The contents of many files, one behind the other, in the order in which they were asked for. Its memory
+/// The contents of many files, one after the other, in the order in which they were asked for. Its memory
 /// serves one batch after the other: its own, or memory that the caller has lent.
 #[derive(Debug, Default)]
 pub struct FileContents<'m> {
@@ -125,7 +125,7 @@ impl<'m> FileContents<'m> {
         Ok(&mut room[..end as usize])
     }
 
-    /// Puts the files in place that were not read as planned: those behind them move.
+    /// Puts the files in place that were not read as planned: those after them move.
     pub(crate) fn replace(&mut self, late: &[Late]) -> Result<()> {
         if late.is_empty() {
             return Ok(());

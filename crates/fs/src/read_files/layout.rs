@@ -3,7 +3,7 @@
 use lanefs_format::Code;
 use std::ops::Range;
 
-/// The place of each file's bytes in the memory of a batch, and its result. The files lie one behind the
+/// The place of each file's bytes in the memory of a batch, and its result. The files lie one after the
 /// other, in the order in which they were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLayout {

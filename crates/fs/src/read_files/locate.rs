@@ -58,7 +58,7 @@ impl Rows for LocatedRows<'_> {
     #[inline(always)]
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
         let (size, generation) = attr.map_or((0, 0), |attr| (attr.size, attr.generation));
-        // The read finds out that it is no file.
+        // The read finds out that it is not a file.
         let size = if kind == FileKind::File { size } else { 0 };
         self.list[row] = Located::new(ino, generation, range_of(self.ranges, row).within(size));
     }

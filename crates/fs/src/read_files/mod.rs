@@ -19,7 +19,7 @@
 //!
 //! The bytes of a file and their number come from one valid attempt, so they belong to one state of the file.
 //! The memory is laid out before that, by the sizes that were found; a file whose size has changed since is
-//! read into memory of its own, and the files behind it move.
+//! read into memory of its own, and the files after it move.
 
 mod alone;
 mod batch;

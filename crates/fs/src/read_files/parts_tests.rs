@@ -142,7 +142,8 @@ fn a_file_that_changes_while_its_parts_are_read_is_never_torn() {
         let (mut layout, mut round) = (FileLayout::default(), 0);
         let wrong = beside_a_writer(&volume, rounds, |set| {
             round += 1;
-            // Files grow, so the batch needs more room than it was found to need, or parts that are cut anew.
+            // Files grow, so the batch needs more room than it was found to need, or parts that are cut
+            // again.
             let mut sink = TestSink::new(100 << 20, [20_000, 300_000, 2 << 20][round % 3]);
             let read = volume.read_files_in_parts(&ReadFiles::default(), set, &mut sink, &mut layout);
             read.expect("read");

@@ -314,7 +314,7 @@ impl Changing<'_> {
         let (path, content) = (Self::path(file), vec![value; Self::len(value)]);
         if !file.is_multiple_of(2) {
             let ino = self.volume.resolve(&path).expect("there").ino;
-            // Shorter first: the old bytes are never seen behind the new ones.
+            // Shorter first: the old bytes are never seen past the new ones.
             let size = self.volume.getattr(ino).expect("there").size.min(content.len() as u64);
             let set = SetAttr { size: Some(size), ..SetAttr::default() };
             self.volume.setattr(&OWNER, ino, &set).expect("truncate");

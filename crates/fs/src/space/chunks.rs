@@ -1,4 +1,4 @@
-//! Metadata chunks: metadata blocks behind a table that describes them.
+//! Metadata chunks: metadata blocks after a table that describes them.
 
 use super::extents::free_data;
 use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
@@ -16,7 +16,7 @@ use lanefs_format::{
 };
 use lanefs_store::{Fault, View};
 
-/// Allocates a metadata block: zeros behind the common header.
+/// Allocates a metadata block: zeros after the common header.
 ///
 /// # Errors
 /// [`Code::NoSpace`](lanefs_format::Code::NoSpace).

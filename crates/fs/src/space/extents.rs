@@ -3,7 +3,7 @@
 //! The kind of request decides where to allocate, so that short-lived files do not fragment the space for
 //! large ones:
 //!
-//! * a file grows behind its last block, where that block is free or preallocated by its writer;
+//! * a file grows after its last block, where that block is free or preallocated by its writer;
 //! * a new file gets blocks from ranges near the start of the volume, which fill holes before new ground;
 //! * a growing file gets a range of its own, and a large request is met from the bitmaps directly. Both go
 //!   where they fit best: into the shortest free extent that is long enough for the file's expected size,
@@ -144,7 +144,7 @@ fn from_growing(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outcome<Extent>
 
 /// Allocates from the ranges for new files, or takes a single block.
 fn from_small(edit: &mut Edit<'_>, goal: Option<u64>, want: u64) -> Outcome<Extent> {
-    // Only a first block may be anywhere: a second one is better placed behind the first.
+    // Only a first block may be anywhere: a second one is better placed after the first.
     if want == 1
         && goal.is_none()
         && let Some(block) = edit.prealloc.single()

@@ -29,7 +29,7 @@ impl Reserved {
                 && !self.fixed.iter().any(|e| e.first < first + BLOCKS_PER_CHUNK && first < e.end())
     }
 
-    /// The reserved blocks among those of word `i` of a group's bitmap, blocks behind the volume's end
+    /// The reserved blocks among those of word `i` of a group's bitmap, blocks past the volume's end
     /// included.
     pub(crate) fn word(&self, number: u64, i: u64) -> u64 {
         if !self.is_usable(number) {
@@ -62,7 +62,7 @@ impl Reserved {
 }
 
 /// Returns the first block from `from` on at which `count` blocks leave the chunks of checksums free. More
-/// blocks than a group has begin behind such a chunk, and cover others.
+/// blocks than a group has begin after such a chunk, and cover others.
 pub(crate) fn clear_of_sums(from: u64, count: u64) -> u64 {
     let number = from / BLOCKS_PER_GROUP;
     let sums = |number: u64| sums_chunk(number) / BLOCK;

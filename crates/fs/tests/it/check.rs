@@ -332,7 +332,7 @@ fn threads_and_ranges_find_the_same() {
     }
 }
 
-/// Faults whose repair makes something anew, or takes several transactions.
+/// Faults whose repair makes something again, or takes several transactions.
 const LONG_REPAIRS: &[&str] = &[
     "chunk-checksum",
     "entry-hash",

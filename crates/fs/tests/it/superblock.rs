@@ -143,7 +143,7 @@ fn a_volume_that_became_read_only_writes_no_superblock() {
     let ino = volume.resolve("/f").expect("resolve").ino;
     volume.setxattr(&Caller::OWNER, ino, b"user.a", &[7; 3000], XattrMode::Set).expect("setxattr");
     volume.close().expect("close");
-    // The block of the attribute, which no open reads, behind its copies in the journal.
+    // The block of the attribute, which no open reads, after its copies in the journal.
     let mut bytes = std::fs::read(&image).expect("read");
     let is_it = |block: &[u8]| block[0] == BlockKind::Xattr as u8 && block[8..16] == ino.0.to_le_bytes();
     let block = bytes.chunks_exact_mut(BLOCK as usize).rfind(|block| is_it(block)).expect("a block");

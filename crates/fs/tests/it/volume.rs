@@ -290,7 +290,7 @@ fn large_files_take_large_blocks_and_give_them_back() {
     volume.fallocate(&owner(), ino, Allocate::PunchHole, 1 << 20, 2 << 20).expect("punch");
     assert_eq!(volume.seek(ino, 0, Seek::Data).expect("seek"), 1 << 30);
     assert!(volume.check(false, &|_, _| {}).expect("check").findings.is_empty());
-    // Written in pieces of 4 MiB, a file ends up in one extent, and behind distant blocks in blocks of 2 MiB.
+    // Written in pieces of 4 MiB, a file ends up in one extent, and after distant blocks in blocks of 2 MiB.
     let piece = vec![1; 4 << 20];
     let other = volume.create_file(&owner(), volume.root(), b"g", 0o644).expect("create").ino;
     for (extra, end) in [(0, 4), (12, 8)] {

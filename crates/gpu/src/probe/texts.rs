@@ -47,7 +47,7 @@ const FOUR: &str = "four------------------------------------";
 /// Letters of the patterns, a line feed, and others.
 const LETTERS: &[u8] = b"abcdeklmqz-\nneedle";
 
-/// Texts with a part in the middle, before, on and behind each border of words and strips.
+/// Texts with a part in the middle, before, on and after each border of words and strips.
 fn with(part: &str) -> Vec<Vec<u8>> {
     let strip = STRIP_WORDS * TEXT_WORD;
     let borders = [0, TEXT_WORD, 2 * strip];

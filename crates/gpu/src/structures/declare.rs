@@ -89,7 +89,7 @@ impl Field for Vector {
 }
 
 /// Declares structures that the host and shaders share. `buffer(ALIGN)` is a block that a shader reads by
-/// its address; `record` is an element of a list. The fields lie one behind the other; a field whose offset
+/// its address; `record` is an element of a list. The fields lie one after the other; a field whose offset
 /// std430 would move does not compile.
 macro_rules! structures {
     (
@@ -142,14 +142,14 @@ macro_rules! structures {
                     $name { $($field),+ }
                 }
 
-                /// Writes structures one behind the other.
+                /// Writes structures one after the other.
                 pub(crate) fn write_all<'a>(to: &mut [u8], all: impl IntoIterator<Item = &'a Self>) {
                     for (to, one) in to.chunks_exact_mut(Self::SIZE).zip(all) {
                         one.write(to);
                     }
                 }
 
-                /// Reads structures that lie one behind the other.
+                /// Reads structures that lie one after the other.
                 pub(crate) fn read_all(from: &[u8]) -> impl Iterator<Item = Self> + '_ {
                     from.chunks_exact(Self::SIZE).map(Self::read)
                 }
@@ -198,7 +198,7 @@ macro_rules! opening {
     };
 }
 
-/// Checks that std430 adds nothing behind a record.
+/// Checks that std430 adds nothing after a record.
 macro_rules! check_stride {
     (buffer $($rest:tt)+) => {};
     (record $name:ident $($ty:ty)+) => {

@@ -55,7 +55,7 @@ pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Optio
 /// A directory cache on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
-    /// The buckets, one behind the other.
+    /// The buckets, one after the other.
     pub words: Vec<u32>,
     /// Number of the dispatch that fills the cache.
     pub claim: u32,

@@ -85,7 +85,7 @@ impl<'m, M: Memory> Inode<'m, M> {
             Column::Atime => self.quad(f::ATIME),
             Column::Btime => self.quad(f::BTIME),
             Column::Generation => self.word(f::GENERATION),
-            // Existence, code, inode and type are no attributes.
+            // Existence, code, inode and type are not attributes.
             _ => 0,
         }
     }

@@ -58,7 +58,7 @@ fn compare_record<M: Memory>(memory: &M, record: u64, dir: &DirPath<'_>) -> Opti
 /// A directory-path table on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirTable {
-    /// The buckets, one behind the other.
+    /// The buckets, one after the other.
     pub buckets: Vec<u32>,
     /// The records; the first word is the number of units in use.
     pub records: Vec<u32>,

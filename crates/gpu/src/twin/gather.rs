@@ -17,7 +17,7 @@ pub(crate) struct Gathered {
     pub(crate) after: u64,
 }
 
-/// Finds the entries that stay, and, for tasks with one head, links them anew.
+/// Finds the entries that stay, and, for tasks with one head, links them again.
 pub(crate) fn gather<M: Memory>(
     memory: &M,
     setting: &KernelSettings,
@@ -122,8 +122,8 @@ impl<M: Memory> Gather<'_, M> {
         Some(to == 0 || self.links.is_dummy(to)?)
     }
 
-    /// Returns the position that follows all entries that stay. With one head it links these anew, in their
-    /// old order, behind the added ones.
+    /// Returns the position that follows all entries that stay. With one head it links these again, in their
+    /// old order, after the added ones.
     fn relink(&mut self, items: &[Added]) -> Option<u64> {
         let old = self.old_dummy()?;
         let head = self.part.heads.first()?;

@@ -89,7 +89,7 @@ impl<M: Memory> Links<'_, M> {
         (rest & 0xff == 0).then_some(rest >> 16)
     }
 
-    /// Returns the hash of an entry, which is no dummy.
+    /// Returns the hash of an entry, which is not a dummy.
     pub(super) fn hash(&self, at: u64) -> Option<u32> {
         let rest = self.name_word(at)?;
         let hash = self.memory.word(at + entry::HASH.offset as u64)?;

@@ -26,7 +26,7 @@ impl<'t> Name<'t> {
 #[derive(Clone, Copy)]
 pub(crate) struct ShortName {
     pub(super) bytes: usize,
-    /// The first 24 bytes, zeros behind the end.
+    /// The first 24 bytes, zeros past the end.
     pub(super) word: [u32; CACHED_NAME_WORDS],
     pub(crate) hash: u32,
 }
@@ -39,7 +39,7 @@ impl ShortName {
     }
 }
 
-/// Returns the four bytes from any offset on, the first in the lowest bits; zeros behind the end.
+/// Returns the four bytes from any offset on, the first in the lowest bits; zeros past the end.
 pub(super) fn word_of(bytes: &[u8], at: usize) -> u32 {
     let there = bytes.iter().skip(at).take(4).enumerate();
     there.fold(0, |word, (i, byte)| word | u32::from(*byte) << (8 * i))

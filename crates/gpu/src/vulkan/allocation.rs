@@ -69,7 +69,7 @@ impl Allocation {
     /// Frees the memory. No work on it may be in flight.
     pub(super) fn free(&self, device: &ash::Device) {
         // SAFETY: sound, the handles are of this device or null, nothing uses them, and this is the last use:
-        // each owner drops the allocation behind it.
+        // each owner drops the allocation below it.
         unsafe {
             device.destroy_buffer(self.raw, None);
             device.free_memory(self.memory, None);

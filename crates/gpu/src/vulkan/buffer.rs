@@ -18,7 +18,7 @@ pub(crate) struct Buffer {
     pub(crate) raw: vk::Buffer,
     /// In bytes.
     pub(crate) len: u64,
-    /// Offset of the bytes in the allocation: behind a guard, in tests.
+    /// Offset of the bytes in the allocation: after a guard, in tests.
     pub(crate) start: u64,
     /// Address for kernels.
     pub(crate) address: u64,
@@ -66,7 +66,7 @@ impl Buffer {
         self.allocation.host.is_some() && self.allocation.is_cached
     }
 
-    /// Passes the guards before and behind the bytes in use to `each`, where the host maps them.
+    /// Passes the guards before and after the bytes in use to `each`, where the host maps them.
     fn guards(&mut self, mut each: impl FnMut(&mut [u8])) {
         let Some(at) = self.allocation.host else { return };
         for from in [0, self.start + self.len] {

@@ -61,7 +61,7 @@ impl Commands {
         }
     }
 
-    /// Waits for the last submission, and records anew.
+    /// Waits for the last submission, and records again.
     ///
     /// # Errors
     /// An error of the device; that of making a kernel which is used for the first time. The commands

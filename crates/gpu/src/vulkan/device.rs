@@ -162,7 +162,7 @@ impl Device {
     }
 
     /// Submits commands; returns the number of the submission to this queue. Later submissions to it begin
-    /// behind the barriers of these commands.
+    /// after the barriers of these commands.
     ///
     /// # Errors
     /// An error of the device.

@@ -34,7 +34,7 @@ mod tests {
     }
 
     /// Makes the call with this number on this thread fail, and with [`vk::Result::ERROR_DEVICE_LOST`] all
-    /// calls behind it. With [`vk::Result::TIMEOUT`] all waits from that call on end so, and no submission is
+    /// calls after it. With [`vk::Result::TIMEOUT`] all waits from that call on end so, and no submission is
     /// seen to end. `None`: no call fails.
     pub(crate) fn fail_call(fails: Option<(u64, vk::Result)>) {
         FAILS.set(fails);
@@ -68,7 +68,7 @@ mod tests {
         vk::Result::SUCCESS
     }
 
-    /// Replaces functions of the driver, by name. An expression behind a function is its result on a device
+    /// Replaces functions of the driver, by name. An expression after a function is its result on a device
     /// that hangs.
     macro_rules! between {
         ($($name:literal $static:ident $function:ident ($($arg:ident: $ty:ty),*) $(=> $hangs:expr)?;)*) => {
@@ -94,7 +94,7 @@ mod tests {
             fn ours(name: &CStr, real: *const c_void) -> *const c_void {
                 match name.to_str() {
                     $(Ok($name) => {
-                        // Stored anew for each device: without one the loader may unload its drivers.
+                        // Stored again for each device: without one the loader may unload its drivers.
                         $static.store(real as usize, Ordering::Relaxed);
                         $function as *const c_void
                     })*

@@ -135,7 +135,7 @@ impl Changed<'_> {
         self.quad(at)
     }
 
-    /// Returns the list behind a position; checks that it leads back as well.
+    /// Returns the list after a position; checks that it leads back as well.
     fn list(&self, from: u64, count: usize) -> Vec<u64> {
         let mut list = Vec::new();
         let mut at = from;

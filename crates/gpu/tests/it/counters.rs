@@ -186,7 +186,7 @@ fn numbers(reads: &Reads) -> [u64; 3] {
 /// Reads of the kernels' input, which the twin has as a slice: offset and length, and the text by words. The
 /// path of the directory is read to be hashed and to be compared.
 fn of_input(file: u32, path: &str) -> Reads {
-    // In the text of a batch the paths lie one behind the other, with a byte between them.
+    // In the text of a batch the paths lie one after the other, with a byte between them.
     let len = path.len() as u64;
     let start = u64::from(file) * (len + 1);
     let sectors = 1 + (start + len - 1) / SECTOR - start / SECTOR + 1;

@@ -52,7 +52,7 @@ fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<String> {
         let path = format!("/f{number}");
         let ino = volume.write_file(&path, bytes(len, numbers)).expect("write").ino;
         if number % 3 == 0 {
-            // A hole in front of the end, and one behind it.
+            // A hole in front of the end, and one after it.
             volume.write(&WHO, ino, len as u64 + 20_000, b"end").expect("write");
             let size = Some(len as u64 + 30_000);
             volume.setattr(&WHO, ino, &SetAttr { size, ..SetAttr::default() }).expect("grow");

@@ -1,7 +1,7 @@
 //! The list of kernels: an entry without a twin or a probe does not compile, and the documentation has a
 //! row for each.
 //!
-//! `UPDATE_SHADERS=1` writes the table of the documentation anew.
+//! `UPDATE_SHADERS=1` writes the table of the documentation again.
 
 use lanefs_gpu::KERNELS;
 use std::fmt::Write;

@@ -226,7 +226,7 @@ fn kept_texts_are_searched(gpu: &Gpu) {
         for ((number, known), found) in (0..).zip(known).zip(by_text) {
             assert_eq!(known, id(number).map(|_| found), "{pattern} in text {number}");
         }
-        // A text that was kept behind the search is not known to it.
+        // A text that was kept after the search is not known to it.
         let late = 1000 + numbers.below(1 << 40);
         scan.may_match_and_keep(&[b"abcddabcdcabc"], &[Some(late)], &kept);
         assert_eq!(result.may_match([late].into_iter()), [None]);
@@ -250,7 +250,7 @@ fn no_more_texts_are_kept_than_there_is_room_for() {
         let known = scan.scan_kept(&kept).may_match((0..10).map(|number| 2 * number));
         assert_eq!(known.iter().flatten().count(), kept.len());
     }
-    // Texts on another device are no texts of this one.
+    // Texts on another device are not texts of this one.
     let other = Gpu::open_with(&GpuOptions::default()).expect("a Vulkan device");
     let kept = Arc::new(other.kept_texts(None));
     assert_eq!(scan.may_match_and_keep(&[b"needle"], &[Some(1)], &kept), [true]);

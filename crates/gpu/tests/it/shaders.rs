@@ -1,6 +1,6 @@
 //! The compiled shaders that are kept with the sources are what the sources give.
 //!
-//! `UPDATE_SHADERS=1` writes the generated header and the compiled shaders anew.
+//! `UPDATE_SHADERS=1` writes the generated header and the compiled shaders again.
 
 use lanefs_gpu::KERNELS;
 use lanefs_gpu::testing::generated_glsl;

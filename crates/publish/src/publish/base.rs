@@ -110,7 +110,7 @@ impl Base {
             base.manifest = Some(manifest);
         }
         // A pack that a prune may take is none to build upon. Where the version needs the same, it is written
-        // anew, which renews its time. Those of the tag's version are needed, whatever a list says.
+        // again, which renews its time. Those of the tag's version are needed, whatever a list says.
         if let Some(list) = &condemned {
             listed.retain(|pack| {
                 Hash::parse(&pack.name)

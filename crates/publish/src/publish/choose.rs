@@ -65,7 +65,7 @@ impl Candidate<'_> {
 /// The used blocks of a window.
 pub(crate) struct Content {
     used: u64,
-    /// The blocks, one behind the other.
+    /// The blocks, one after the other.
     bytes: Vec<u8>,
     hashes: Vec<Hash>,
     digests: Vec<Digest>,
@@ -116,7 +116,7 @@ pub(crate) fn examine<'c>(
 ) -> Examined<'c> {
     let mut kept = keep(window, content, candidates);
     let mut missing = window.used & !kept.iter().fold(0, |taken, kept| taken | kept.piece.taken);
-    // A window in too many pieces is stored anew as a whole.
+    // A window in too many pieces is stored again as a whole.
     let new = usize::from(missing != 0);
     let own = kept.iter().filter(|kept| kept.piece.borrowed.is_none()).count();
     if own + new > MAX_OWN_PIECES || kept.len() + new > MAX_PIECES {
@@ -168,7 +168,7 @@ pub(crate) struct NewBlocks {
     pub(crate) blocks: u64,
     pub(crate) content: Hash,
     pub(crate) digests: Vec<Digest>,
-    /// The blocks, one behind the other.
+    /// The blocks, one after the other.
     bytes: Vec<u8>,
 }
 

@@ -433,7 +433,7 @@ fn borrow(window: &UsedBlocks, loan: &Borrowed, content: Hash, lender: &Lender) 
     Placed { piece, pack: lender.pack }
 }
 
-/// Reads the used blocks of a window, one behind the other.
+/// Reads the used blocks of a window, one after the other.
 fn read_window(volume: &Volume, window: &UsedBlocks) -> Result<Vec<u8>> {
     let mut bytes = vec![0; window.used.count_ones() as usize * BLOCK as usize];
     let (mut done, mut block) = (0, 0);

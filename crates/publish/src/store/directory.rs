@@ -129,7 +129,7 @@ pub(crate) fn url_of(directory: &Path) -> String {
 fn open(folder: &OwnedFd, name: &str) -> Outcome<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(StoreError::Failed("is no file".into())) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(StoreError::Failed("is not a file".into())) }
 }
 
 /// Takes the lock of a folder. Everybody who can open the file can hold the lock, so only those who may write
@@ -161,7 +161,7 @@ fn lock(folder: &OwnedFd) -> Outcome<OwnedFd> {
 
 /// Splits the name of an object, which this crate has made: it leads nowhere else.
 fn split(object: &str) -> Outcome<(&str, &str)> {
-    object.split_once('/').ok_or_else(|| StoreError::Failed("is no name of an object".into()))
+    object.split_once('/').ok_or_else(|| StoreError::Failed("is not a name of an object".into()))
 }
 
 /// Names the file or directory that could not be made. A missing directory is not a missing object.

@@ -1,6 +1,6 @@
 //! `docs/publication.md` has the tables of the structures as the code declares them.
 //!
-//! With `UPDATE_DOCS=1` (`make docs`) they are written anew.
+//! With `UPDATE_DOCS=1` (`make docs`) they are written again.
 
 use lanefs::format::Layout;
 use lanefs_publish::STRUCTURES;

@@ -168,7 +168,7 @@ fn a_manifest_of_another_volume_is_refused() {
     store.plant(move |object, _, honest| {
         Ok(match object.split('/').next() {
             Some("versions") => bytes.clone(),
-            // Without the root behind it.
+            // Without the root after it.
             Some("tags") => honest[..128].to_vec(),
             _ => honest,
         })

@@ -121,7 +121,7 @@ fn what_lies_in_the_place_of_a_part_is_not_overwritten() {
         assert_eq!(fs::read(part(&to)).expect("read"), other);
     }
     fs::remove_file(part(&to)).expect("removed");
-    // The part of another version is begun anew.
+    // The part of another version is begun again.
     publication.pull(&to, &|_, _| false).expect_err("interrupted");
     image.change(|volume| drop(volume.remove_all("/large")));
     image.publish(&store).expect("published");

@@ -8,7 +8,7 @@ pub(super) const GAP_START: u16 = 3;
 pub(super) const GAP_EXTENSION: u16 = 1;
 /// Bonus at the beginning of a word.
 pub(super) const BOUNDARY: u8 = 8;
-/// Bonus behind a slash.
+/// Bonus after a slash.
 const AFTER_SLASH: u8 = BOUNDARY + 1;
 /// Bonus at a capital or digit inside a word.
 const CAMEL: u8 = BOUNDARY - 3;

@@ -34,7 +34,7 @@ pub(super) struct State {
     pub(super) reached: usize,
     /// Class of the last byte.
     before: Class,
-    /// Columns behind the one to which `cells` belong; no byte in them matched.
+    /// Columns after the one to which `cells` belong; no byte in them matched.
     skipped: u16,
     /// Best score of the whole term so far.
     best: u16,

@@ -26,7 +26,7 @@ pub struct Start {
 pub struct GatherOptions {
     /// Threads that read directories.
     pub threads: usize,
-    /// The starts themselves are entries too, and not only those that are no directory.
+    /// The starts themselves are entries too, and not only those that are not a directory.
     pub with_starts: bool,
     /// Levels of directories below a start that are entered; none: all.
     pub max_depth: Option<usize>,

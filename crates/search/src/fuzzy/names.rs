@@ -22,7 +22,7 @@ pub struct Names {
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Offset of its name behind [`Dir::text_at`].
+    /// Offset of its name after [`Dir::text_at`].
     pub(super) at: u32,
     pub(super) len: u16,
     pub(super) kind: FileKind,
@@ -38,7 +38,7 @@ pub(super) struct Dir {
     pub(super) level: u32,
     /// Number of directories between the entries and the start of the walk.
     pub(super) depth: u32,
-    /// The part of the path behind that of the directory above, with a slash at the end.
+    /// The part of the path after that of the directory above, with a slash at the end.
     pub(super) segment_at: usize,
     pub(super) segment_len: u32,
     /// Length of the whole path, with the slash.

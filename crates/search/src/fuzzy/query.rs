@@ -46,7 +46,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Parses a query. Characters behind the first [`MAX_QUERY_CHARS`] are left out.
+    /// Parses a query. Characters after the first [`MAX_QUERY_CHARS`] are left out.
     pub fn parse(text: &str) -> Query {
         let text: Vec<char> = text.chars().take(MAX_QUERY_CHARS).collect();
         let mut groups: Vec<Vec<Term>> = Vec::new();

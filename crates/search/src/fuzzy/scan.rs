@@ -8,7 +8,7 @@ use super::whole::Whole;
 use lanefs::format::MAX_NAME;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Consecutive entries: the first one, and the one behind the last.
+/// Consecutive entries: the first one, and the one after the last.
 pub(super) type Range = (EntryId, EntryId);
 
 /// A query in the form for many paths.

@@ -18,7 +18,7 @@ impl Whole {
         Whole { matcher, chars: Vec::new(), is_ascii: true }
     }
 
-    /// Takes a path. Bytes that are no UTF-8 count as characters that no term has.
+    /// Takes a path. Bytes that are not UTF-8 count as characters that no term has.
     pub(super) fn set(&mut self, path: &[u8]) {
         self.chars.clear();
         self.is_ascii = path.is_ascii();
@@ -160,7 +160,7 @@ fn part_score<U: Unit>(path: &[U], at: usize, count: usize) -> u32 {
 }
 
 /// The characters of a path that a query matches, as indexes in order; none if it does not match. Bytes that
-/// are no UTF-8 count as one character for each sequence that [`String::from_utf8_lossy`] replaces.
+/// are not UTF-8 count as one character for each sequence that [`String::from_utf8_lossy`] replaces.
 pub fn highlights(query: &Query, path: &[u8]) -> Vec<u32> {
     let (mut whole, mut indexes) = (Whole::new(), Vec::new());
     whole.set(path);

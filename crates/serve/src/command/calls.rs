@@ -50,7 +50,7 @@ macro_rules! calls {
 pub(crate) use calls;
 
 /// Executes a call on a volume, the version of the mount with that number; `finish` makes the changes of this
-/// client durable and visible. Returns the answer; `None` for bytes that are no call.
+/// client durable and visible. Returns the answer; `None` for bytes that are not a call.
 pub(crate) fn execute(
     volume: &dyn FileSystem,
     version: u8,

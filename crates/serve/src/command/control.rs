@@ -223,7 +223,7 @@ impl CommandServer {
     }
 
     /// Executes calls of a client until it closes the connection, or the mount is to end. `execute` returns
-    /// `None` for bytes that are no call.
+    /// `None` for bytes that are not a call.
     fn answer(
         &self,
         client: &OwnedFd,

@@ -308,7 +308,7 @@ mod tests {
         let mut rest = &bytes[..];
         assert_eq!(T::take(&mut rest), Some(value));
         assert!(rest.is_empty());
-        // Every part of the bytes alone is no value.
+        // Every part of the bytes alone is not a value.
         for len in 0..bytes.len() {
             assert_eq!(T::take(&mut &bytes[..len]), None, "{len} of {} bytes", bytes.len());
         }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 /// are executed on `volume`. Returns the number of frames.
 ///
 /// # Errors
-/// The first bytes that are no frame.
+/// The first bytes that are not a frame.
 pub fn receive(stream: UnixStream, volume: &dyn FileSystem) -> std::io::Result<usize> {
     let socket = stream.into();
     let mut frames = 0;

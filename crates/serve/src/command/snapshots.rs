@@ -36,7 +36,7 @@ pub(crate) struct ServedSnapshot {
 
 impl ServedSnapshot {
     /// Executes a call on the snapshot, or the call that takes it. Returns the answer; `None` for bytes that
-    /// are no call.
+    /// are not a call.
     pub(crate) fn execute(&mut self, volume: &Volume, call: &[u8]) -> Option<Vec<u8>> {
         let (number, mut from) = call.split_first()?;
         let mut answer = vec![0];

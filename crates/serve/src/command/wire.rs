@@ -227,7 +227,7 @@ pub(crate) fn wait_for_frame(socket: &OwnedFd, patience: &Patience<'_>) -> Resul
 /// [`TIMEOUT`].
 ///
 /// # Errors
-/// The socket's; [`ErrorKind::InvalidData`] for bytes that are no frame; those of the patience.
+/// The socket's; [`ErrorKind::InvalidData`] for bytes that are not a frame; those of the patience.
 pub(crate) fn receive(socket: &OwnedFd, patience: &Patience<'_>) -> Result<Option<Frame>> {
     let mut header = [0; 5];
     let received = receive_some(socket, &mut header, patience)?;

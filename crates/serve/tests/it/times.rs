@@ -70,7 +70,7 @@ fn an_open_for_reading_counts_where_each_reading_does_and_the_observer_learns_of
     assert_eq!(notes.take(), [Notified::Times(file.id), Notified::Times(dir.id)]);
     assert_eq!(opens(), opens_before + 2);
     drop((dir, file));
-    // By other rules opens are no requests at all.
+    // By other rules opens are not requests at all.
     client.0.set_access_times(AccessTimes::Relative, true);
     client.0.file_opened(NodeId::ROOT, OpenFlags::default());
     assert_eq!(opens(), opens_before + 2);

@@ -83,7 +83,7 @@ impl DeviceSnapshot {
     /// Gives a block other bytes than the device has.
     ///
     /// # Panics
-    /// Where `bytes` is no whole block.
+    /// Where `bytes` is not a whole block.
     pub fn replace(&self, at: u64, bytes: &[u8]) {
         assert_eq!(bytes.len() as u64, BLOCK, "a whole block");
         let (index, mut kept) = (at / BLOCK, self.0.kept.lock());
@@ -96,7 +96,7 @@ impl DeviceSnapshot {
         self.0.kept.lock().blank = bytes;
     }
 
-    /// Keeps blocks from now on: bit `i` of `blocks` is block `i` behind `position`, a multiple of 256 KiB.
+    /// Keeps blocks from now on: bit `i` of `blocks` is block `i` after `position`, a multiple of 256 KiB.
     /// The caller makes sure that no write to them is in progress.
     pub fn keep(&self, position: u64, blocks: u64) {
         let word = position / BLOCK / 64;

@@ -13,7 +13,7 @@ use crate::fault::io_fault;
 use crate::{Device, Fault, Totals};
 use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADER, JOURNAL_HEADERS, journal_header as h};
 
-/// The begin of the log.
+/// The start of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     /// Slot of the oldest commit that may not be in place, or of the next commit.

@@ -68,7 +68,7 @@ impl Pending {
         self.blocks.get(&position).map(|(_, image)| &**image)
     }
 
-    /// Returns the position of the first block at `from` or behind it.
+    /// Returns the position of the first block at `from` or after it.
     pub(crate) fn next_from(&self, from: u64) -> Option<u64> {
         self.blocks.range(from..).next().map(|(position, _)| *position)
     }
@@ -84,9 +84,9 @@ impl Pending {
         self.blocks.len()
     }
 
-    /// Returns the blocks at `from` and behind it whose newest image is from a commit up to `sequence`:
+    /// Returns the blocks at `from` and after it whose newest image is from a commit up to `sequence`:
     /// `most` at most, the lowest positions first, so that consecutive blocks can be written together. A pass
-    /// continues behind the last position of the last batch, ends with an empty batch, and is flushed as a
+    /// continues after the last position of the last batch, ends with an empty batch, and is flushed as a
     /// whole.
     pub(crate) fn batch(&self, from: u64, sequence: u64, most: usize) -> Vec<PendingBlock> {
         let due = self.blocks.range(from..).filter(|(_, (of, _))| *of <= sequence);

@@ -31,7 +31,7 @@ struct LogReader<'a> {
     piece: AlignedBuffer,
     /// Number of the piece in memory.
     number: Option<u64>,
-    /// Blocks of the piece that could not be read. They matter only where they are needed: those behind the
+    /// Blocks of the piece that could not be read. They matter only where they are needed: those after the
     /// log's end do not.
     unreadable: BTreeMap<u64, Fault>,
 }

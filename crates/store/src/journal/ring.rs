@@ -122,8 +122,8 @@ impl Ring {
 /// `None` for all other blocks.
 ///
 /// A copy of another block never passes: the first two bytes of metadata blocks are a kind other than
-/// `BlockKind::Journal`, an inode's mode (whose second byte has a file type, so it is no role) or a pointer
-/// (odd, or zero).
+/// `BlockKind::Journal`, an inode's mode (whose second byte has a file type, so it is not a role) or a
+/// pointer (odd, or zero).
 pub(super) fn identify(sums: &Checksummer, at: u64, block: &[u8]) -> Option<(u8, u64)> {
     let role = d::ROLE.read(block)?;
     let known =

@@ -189,8 +189,8 @@ fn written_before_it_changes() {
     assert_eq!((medium.word(DATA), medium.word(DATA + BLOCK)), (6, 6), "not on the device");
 }
 
-/// Data are freed while an earlier commit writes them: after a crash behind that commit their file exists
-/// again. Writes of freed data that are in flight do not write zeros.
+/// Data are freed while an earlier commit writes them: after a crash that follows that commit their file
+/// exists again. Writes of freed data that are in flight do not write zeros.
 fn freed_while_they_are_written() {
     let medium = Medium::new(BLOCKS);
     let world = world(&medium, false);

@@ -151,7 +151,7 @@ fn many_of_which_some_fail() {
     together(2);
 }
 
-/// A commit takes a block out of use that another thread is fetching, and changes a block behind it: both or
+/// A commit takes a block out of use that another thread is fetching, and changes a block after it: both or
 /// none, so the attempt is repeated.
 fn freed_by_a_commit() {
     const BEHIND: u64 = AT + BLOCK;

@@ -25,7 +25,7 @@ fn medium() -> Medium {
     medium
 }
 
-/// Writes a version of the file, in place where that is allowed and else behind its last position.
+/// Writes a version of the file, in place where that is allowed and else after its last position.
 fn write(world: &World, version: u64) {
     let data = version.to_le_bytes().repeat(LEN / 8);
     let written = world.change(|tx| {

@@ -11,7 +11,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error as _;
 use std::fmt;
 
-/// The library's text for an answer that is no success; status and body follow.
+/// The library's text for an answer that is not a success; status and body follow.
 const STATUS: &str = "Server returned non-2xx status code: ";
 /// Codes by which services say that there is no bucket.
 const NO_BUCKET: [&str; 3] = ["NoSuchBucket", "ContainerNotFound", "InvalidBucketName"];
@@ -20,11 +20,11 @@ const METADATA: [&str; 3] =
     ["http://169.254.169.254/", "http://metadata/", "http://metadata.google.internal/"];
 /// The library's text for a request that failed; method, URL and reason follow.
 const PERFORMING: &str = "Error performing ";
-/// Begins the library's texts for an answer that is no success; the server's own words follow.
+/// Begins the library's texts for an answer that is not a success; the server's own words follow.
 const RETURNED: &str = "Server returned ";
 /// The library's name of the store of a web server, which gets no credentials.
 const WEB: &str = "HTTP";
-/// Status of a range that begins behind the end of an object.
+/// Status of a range that begins past the end of an object.
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 /// Most characters of a code, and of the library's words.
 const MAX_WORDS: usize = 100;
@@ -104,7 +104,7 @@ impl fmt::Display for Endless {
     }
 }
 
-/// An answer of a server that is no success.
+/// An answer of a server that is not a success.
 struct Answer {
     number: u16,
     status: String,
@@ -156,7 +156,7 @@ fn reason(error: &Error) -> String {
         let deepest = chain(error).last().map(ToString::to_string).unwrap_or_default();
         return format!("{what}: {}", words(&deepest));
     }
-    // The reason of a request that failed is the error behind it.
+    // The reason of a request that failed is the error after it.
     let mut texts = chain(error).skip(1).map(ToString::to_string);
     let said = texts.find(|text| !text.starts_with(PERFORMING));
     words(&said.unwrap_or_else(|| error.to_string()))
@@ -169,7 +169,7 @@ fn words(text: &str) -> String {
     text.chars().take(MAX_WORDS).collect()
 }
 
-/// An error and the errors behind it.
+/// An error and the errors after it.
 fn chain(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |&error| error.source())

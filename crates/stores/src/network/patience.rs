@@ -25,7 +25,7 @@ const TOO_MANY_REQUESTS: u16 = 429;
 /// Status of a server that is not available.
 const UNAVAILABLE: u16 = 503;
 
-/// Most bytes of an answer that is no success, and of one to a write.
+/// Most bytes of an answer that is not a success, and of one to a write.
 const MAX_SMALL: usize = 64 << 10;
 /// Most bytes of any other answer: a page of a listing, a small object, credentials.
 const MAX_BODY: usize = 16 << 20;
@@ -126,8 +126,8 @@ fn cut(error: HttpError) -> HttpError {
     }
 }
 
-/// Receives the beginning of the body of an answer that is no success. Its status is what counts, so a body
-/// that is too large or cut ends early.
+/// Receives the beginning of the body of an answer that is not a success. Its status is what counts, so a
+/// body that is too large or cut ends early.
 async fn beginning(response: HttpResponse) -> HttpResponse {
     let (mut head, body) = response.into_parts();
     let (mut bytes, mut stream) = (Vec::new(), body.bytes_stream());

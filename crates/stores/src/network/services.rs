@@ -60,7 +60,7 @@ pub(crate) fn endpoint(text: &str) -> Result<String, StoreError> {
     match Location::parse(text).map(|location| location.store_url().clone()) {
         Ok(StoreUrl::Web(url)) if !text.contains('#') => Ok(url),
         _ => Err(StoreError::Unsupported(
-            "the endpoint is no URL of a server, as in https://storage.example.org:9000".into(),
+            "the endpoint is not a URL of a server, as in https://storage.example.org:9000".into(),
         )),
     }
 }

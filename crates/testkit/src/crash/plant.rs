@@ -111,7 +111,7 @@ pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
     lost.len()
 }
 
-/// Moves each acknowledgement to the begin of the first flush after the operation before it.
+/// Moves each acknowledgement to the start of the first flush after the operation before it.
 fn early_return(recording: &mut Recording) -> usize {
     let (mut flush, mut moved) = (None, 0);
     for index in 0..recording.log.len() {

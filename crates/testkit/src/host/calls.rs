@@ -1,4 +1,4 @@
-//! The host's system calls behind the trait that every engine implements.
+//! The host's system calls under the trait that every engine implements.
 
 use super::identity::As;
 use super::{Host, Listing, ROOT, error};

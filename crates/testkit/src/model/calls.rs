@@ -1,4 +1,4 @@
-//! The model behind the trait that every engine implements.
+//! The model under the trait that every engine implements.
 
 use super::permission::SEARCH;
 use super::{Body, Model, ROOT};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     size: u64,
-    /// 4 KiB each; bytes behind the end of the file are zero, so that growing shows zeros.
+    /// 4 KiB each; bytes past the end of the file are zero, so that growing shows zeros.
     blocks: BTreeMap<u64, Box<[u8]>>,
 }
 

@@ -111,7 +111,7 @@ impl Model {
     ///
     /// Where holes begin and end is the engine's business: it may call zeros data (a file inside its inode is
     /// one piece of data; a 2 MiB block is data as a whole). It must not call a byte other than zero a hole,
-    /// nor find data behind the end, nor call a hole of which it cannot have a block data: 2 MiB to either
+    /// nor find data past the end, nor call a hole of which it cannot have a block data: 2 MiB to either
     /// side of anything ever written, and of the range that a fallocate gave.
     pub fn seek_is_sound(&self, handle: Handle, offset: u64, what: Seek, answer: &EngineResult<u64>) -> bool {
         let Some(content) = self.content(handle) else { return answer.is_err() };

@@ -61,7 +61,7 @@ const ONE_HASH: &str = "one-hash";
 /// Makes all bases.
 ///
 /// # Errors
-/// A sound volume that cannot be made or read, which is no effect of any mutation.
+/// A sound volume that cannot be made or read, which is not an effect of any mutation.
 pub fn bases() -> std::result::Result<Vec<Base>, String> {
     let mut bases = Vec::new();
     for (name, inode_size, mib, weight, end, fill) in RECIPES {

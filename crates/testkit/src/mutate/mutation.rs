@@ -209,7 +209,7 @@ fn structure(editor: &Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
 }
 
 /// Offsets of the entries that a leaf block's bitmap shows: where a run of used units starts, an entry
-/// starts, and the next one behind its units.
+/// starts, and the next one after its units.
 fn entries_of(block: &[u8]) -> Vec<usize> {
     let used = |unit: usize| {
         let word = dir::leaf::UNITS.index(unit / 64).read(block).unwrap_or(0);
@@ -251,7 +251,7 @@ fn field(editor: &mut Editor<'_>, numbers: &mut Seeded, block: MetadataBlock) ->
     )
 }
 
-/// Bends an extent of a file so that it may still look right: it overlaps another one, ends behind the
+/// Bends an extent of a file so that it may still look right: it overlaps another one, ends past the
 /// volume, is another file's, lies in metadata, or is one of more than the inode has room for.
 fn map(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
     let size = editor.base().superblock.inode_size.bytes() as usize;

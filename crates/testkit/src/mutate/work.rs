@@ -25,7 +25,7 @@ fn step<T>(what: &str, result: lanefs::Result<T>) -> Result<Option<T>, String> {
 /// Creates, writes, renames, links, reads and removes, and compares what it reads.
 ///
 /// # Errors
-/// The operation that failed, or read something else than was written. A full volume is no failure.
+/// The operation that failed, or read something else than was written. A full volume is not a failure.
 pub(super) fn work(volume: &Volume) -> Outcome {
     let root = volume.root();
     let Some(dir) = step("mkdir", volume.mkdir(&OWNER, root, HERE, 0o755))? else { return Ok(()) };

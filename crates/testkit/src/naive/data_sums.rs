@@ -26,7 +26,7 @@ impl SumPlace {
     }
 }
 
-/// Position of a group's first block of checksums: behind the table of its first chunk that can be a metadata
+/// Position of a group's first block of checksums: after the table of its first chunk that can be a metadata
 /// chunk.
 pub(super) fn first_sums(group: u64) -> u64 {
     let chunk = if group == 0 { 1 } else { 0 };

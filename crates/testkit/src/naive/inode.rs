@@ -82,7 +82,7 @@ impl Inode {
         self.flags() & INLINE != 0
     }
 
-    /// The bytes behind the core.
+    /// The bytes after the core.
     pub(super) fn tail(&self) -> &[u8] {
         &self.bytes[CORE..]
     }

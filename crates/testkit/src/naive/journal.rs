@@ -63,7 +63,7 @@ struct Commit {
     copies: Vec<(u64, Vec<u8>)>,
     /// Checksums of its summed copies, by their home positions.
     data_sums: Vec<(u64, u32)>,
-    /// Block of the ring behind it.
+    /// Block of the ring after it.
     next: u64,
 }
 

@@ -11,7 +11,7 @@ const BUCKETS: u32 = 63;
 const SLOTS: u32 = 8;
 /// Bit of a bucket's first slot: entries of this bucket lie in the next ones.
 const OVERFLOW: u64 = 1 << 16;
-/// First unit of a leaf behind its header.
+/// First unit of a leaf after its header.
 const FIRST_UNIT: u64 = 5;
 
 /// A region: its lowest hash, and the position of its index block.

@@ -5,7 +5,7 @@ use super::bytes::Words;
 /// The polynomial of Castagnoli, its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Table `k` has the remainder of each byte with `k` bytes of zeros behind it, so that eight bytes are looked
+/// Table `k` has the remainder of each byte with `k` bytes of zeros after it, so that eight bytes are looked
 /// up at once: tests of crashes spend much of their time on checksums.
 const TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];

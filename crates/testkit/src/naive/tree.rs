@@ -86,7 +86,7 @@ impl Naive<'_> {
 
     fn visit_directory(&self, dir: &Open, tree: &mut Tree, open: &mut Vec<Open>) -> Read<()> {
         let inode = self.inode(dir.number)?;
-        ensure(inode.kind() == DIRECTORY, || "is no directory".to_owned())?;
+        ensure(inode.kind() == DIRECTORY, || "is not a directory".to_owned())?;
         ensure(inode.parent_or_device() == dir.parent, || "another parent".to_owned())?;
         let (directory, blocks) = self.directory(&inode)?;
         let mut subdirectories = 0;

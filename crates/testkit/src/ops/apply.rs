@@ -236,7 +236,7 @@ fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> EngineResult<Outcome> 
     })
 }
 
-/// The listing resumes by cookie after every operation. The handle is resolved anew each time, because an
+/// The listing resumes by cookie after every operation. The handle is resolved again each time, because an
 /// operation forgets handles.
 fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) -> EngineResult<Outcome> {
     let (mut seen, mut answers, mut cookie) = (Vec::new(), Vec::new(), 0);

@@ -128,7 +128,7 @@ fn hostile_images_are_survived() {
         "{} images: {opened} opened, {found} found damaged, {repaired} repaired; {rate:.0} images/s",
         efforts.len()
     );
-    // If hardly any image opens, the mutations are too coarse to test the code behind the first verification.
+    // If hardly any image opens, the mutations are too coarse to test the code after the first verification.
     if efforts.len() > 1000 {
         assert!(opened * 2 > efforts.len() && found * 10 > efforts.len(), "most images do not get far");
     }

@@ -17,8 +17,8 @@ const VERSION: u32 = 2;
 /// Id of entries that name nobody.
 const NOBODY: u32 = u32::MAX;
 
-/// Returns the value of the attribute that has the list; `None` for text that is no list, and for a list with
-/// a user or group without a number whose name is not known.
+/// Returns the value of the attribute that has the list; `None` for text that is not a list, and for a list
+/// with a user or group without a number whose name is not known.
 pub(crate) fn parse(text: &[u8], names: Option<&dyn IdNames>) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &[u8], names: Option<&dyn IdNames>) -> Option<Vec<u8>>
     Some(value)
 }
 
-/// Parses `tag:qualifier:permissions`, with the number of the user or group behind it in the form of star:
+/// Parses `tag:qualifier:permissions`, with the number of the user or group after it in the form of star:
 /// tag, id and permissions of the entry.
 fn entry(line: &str, names: Option<&dyn IdNames>) -> Option<(u16, u32, u16)> {
     let mut fields = line.split(':').map(str::trim);

@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
                 None => return Ok(at),
                 Some((ino, FileKind::Directory)) => self.path.push(ino),
                 Some((ino, FileKind::Symlink)) => self.follow(part, ino)?,
-                Some(_) => return Err(refused(part, "is no directory")),
+                Some(_) => return Err(refused(part, "is not a directory")),
             }
         }
         Ok(parts.len())

@@ -239,7 +239,7 @@ impl<W: Write> ArchiveExport<'_, W> {
             for entry in entries {
                 let mut below = join(path, &entry.name);
                 if !is_entry_name(&entry.name) {
-                    self.job.damage(below, "is no valid name (run `lanefs fsck`)");
+                    self.job.damage(below, "is not a valid name (run `lanefs fsck`)");
                     continue;
                 }
                 if entry.kind == FileKind::Directory {

@@ -56,7 +56,7 @@ fn open(compression: Compression, input: Input) -> io::Result<Option<Box<dyn Fra
 
 /// Reason why bytes after a frame cannot be read: they begin no other one.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}: bytes follow that are no data of this kind")]
+#[error("{0}: bytes follow that are not data of this kind")]
 struct Remainder(&'static str);
 
 /// True where all data were read, and other bytes follow.

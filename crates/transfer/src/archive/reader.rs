@@ -244,7 +244,7 @@ impl<R: Read> Reader<R> {
                 }
                 EntryType::GNULongName => long_name = Some(until_nul(self.records(&header)?)),
                 EntryType::GNULongLink => long_link = Some(until_nul(self.records(&header)?)),
-                // GNU's volume label, and the continuation of a member from another volume, are no files.
+                // GNU's volume label, and the continuation of a member from another volume, are not files.
                 kind if matches!(kind.as_byte(), b'V' | b'M') => _ = self.records(&header)?,
                 _ => return self.member(&header, records, long_name, long_link).map(Some),
             }

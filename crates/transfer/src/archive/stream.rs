@@ -81,7 +81,7 @@ impl ReadAhead<'_> {
     }
 
     /// Reads and forgets what follows the archive, so that the checksums of compressed data are compared, and
-    /// a program that writes the archive into a pipe can end. Bytes that are no compressed data may follow.
+    /// a program that writes the archive into a pipe can end. Bytes that are not compressed data may follow.
     ///
     /// # Errors
     /// The input's; none once the transfer stops.

@@ -1,4 +1,4 @@
-//! Export of one name that is no directory.
+//! Export of one name that is not a directory.
 
 use super::content::{ExportFailure, copy_out};
 use super::dir::ExportDir;
@@ -25,7 +25,7 @@ struct MadeFile {
 }
 
 impl TreeExport<'_> {
-    /// Exports one name that is no directory.
+    /// Exports one name that is not a directory.
     pub(super) fn export_entry(
         &self,
         buffer: &mut [u8],

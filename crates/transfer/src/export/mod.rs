@@ -11,7 +11,7 @@
 //!
 //! Modules, each using only those above it: `options`; `dir` (directories in progress); `content` (copying
 //! one file); `host_entry` (new names on the host); `exporter` (state and common steps); `attributes`;
-//! `entry` (one name that is no directory); `walk` (directories and tasks).
+//! `entry` (one name that is not a directory); `walk` (directories and tasks).
 
 mod attributes;
 mod content;

@@ -90,7 +90,7 @@ pub(super) fn export_directory(
     Ok(export.finish(&fd, dest))
 }
 
-/// Exports a single file that is no directory.
+/// Exports a single file that is not a directory.
 pub(super) fn export_single(
     volume: &dyn FileSystem,
     source: &[u8],
@@ -99,7 +99,8 @@ pub(super) fn export_single(
     options: &ExportOptions,
     control: Control<'_>,
 ) -> Result<Report> {
-    let no_name = || Error::Usage(format!("'{}' is no valid name of a file on the host", shown_path(dest)));
+    let no_name =
+        || Error::Usage(format!("'{}' is not a valid name of a file on the host", shown_path(dest)));
     let (base, own_name) = path::split_last(source).unwrap_or_default();
     let into_directory = dest.is_dir() || dest.as_os_str().as_bytes().ends_with(b"/");
     let (parent, name) = if into_directory {
@@ -246,7 +247,7 @@ impl TreeExport<'_> {
             cookie = last.cookie;
             for entry in entries {
                 if !is_entry_name(&entry.name) {
-                    self.damage(dir, &entry.name, "is no valid name (run `lanefs fsck`)");
+                    self.damage(dir, &entry.name, "is not a valid name (run `lanefs fsck`)");
                 } else if entry.kind == FileKind::Directory {
                     dir.add_task();
                     queue.push(ExportTask::Directory(dir.clone(), entry.ino, entry.name));

@@ -1,4 +1,4 @@
-//! Reading of one name of the host that is no directory, and the choice of how to import it.
+//! Reading of one name of the host that is not a directory, and the choice of how to import it.
 
 use super::dir::ImportDir;
 use super::importer::{ThreadBuffers, TreeImport};
@@ -14,7 +14,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 impl TreeImport<'_> {
-    /// Imports one name that is no directory. `is_file`: its directory's entry says that it is a regular
+    /// Imports one name that is not a directory. `is_file`: its directory's entry says that it is a regular
     /// file. `new_name`: its name in the volume.
     pub(super) fn import_entry(
         &self,

@@ -8,8 +8,8 @@
 //!
 //! Modules, each using only those above it: `options`; `dir` (directories in progress); `content` (copying
 //! one file); `pending` (files that wait for a batch); `importer` (state and common steps); `source` (one
-//! name of the host); `batch` (making a batch); `entry` (one name that is no directory); `walk` (directories
-//! and tasks).
+//! name of the host); `batch` (making a batch); `entry` (one name that is not a directory); `walk`
+//! (directories and tasks).
 
 mod batch;
 mod content;

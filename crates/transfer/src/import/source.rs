@@ -1,4 +1,4 @@
-//! Import of one name that is no directory.
+//! Import of one name that is not a directory.
 
 use super::content::{ImportFailure, copy_in};
 use super::dir::ImportDir;
@@ -14,7 +14,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A name of the host that is no directory.
+/// A name of the host that is not a directory.
 pub(super) struct SourceName<'a> {
     pub(super) dir: &'a Arc<ImportDir>,
     /// Descriptor of the directory.

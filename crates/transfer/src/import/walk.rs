@@ -93,7 +93,7 @@ pub(super) fn import_directory(
     Ok(import.finish())
 }
 
-/// Imports a single file that is no directory.
+/// Imports a single file that is not a directory.
 pub(super) fn import_single(
     volume: &dyn FileSystem,
     source: &Path,
@@ -126,7 +126,7 @@ fn single_destination(volume: &dyn FileSystem, dest: &[u8], own_name: &[u8]) -> 
     }
     let (parent, name) = path::split_last(dest).unwrap_or_default();
     if !is_entry_name(name) {
-        return Err(Error::Usage(format!("'{}' is no valid name of a file in the volume", shown(dest))));
+        return Err(Error::Usage(format!("'{}' is not a valid name of a file in the volume", shown(dest))));
     }
     let parent = if parent.is_empty() { b"/" } else { parent };
     Ok((destination(volume, parent)?, name.to_vec()))

@@ -69,7 +69,7 @@ fn links_that_leave_the_destination_are_refused_by_name() {
         ("absolute/a", "'absolute' in its path is a link to a directory that the destination does not have"),
         ("loop/a", "'loop' in its path leads through too many links"),
         ("two/a", "'two' in its path leads through too many links"),
-        ("file/a", "'file' in its path is no directory"),
+        ("file/a", "'file' in its path is not a directory"),
         ("to-file/a", "'to-file' in its path is a link to no directory"),
     ];
     let mut members = vec![
@@ -202,7 +202,7 @@ fn damage_of_an_archive_is_skipped_where_the_user_wants_that() {
     for (name, content) in [("one", "1"), ("two", "2"), ("three", "3"), ("four", "4")] {
         assert_eq!(volume.read_file(format!("/in/{name}")).unwrap(), content.as_bytes());
     }
-    // Bytes that are no archive at all, and one that is cut.
+    // Bytes that are not an archive at all, and one that is cut.
     let (_, report) = import(&[b'x'; 4096], true);
     assert!(report.stopped.unwrap().to_string().contains("is not a tar archive"));
     let (_, report) = import(&bytes[..700], true);

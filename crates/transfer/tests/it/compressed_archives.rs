@@ -70,7 +70,7 @@ fn archives_of_every_compression_are_read() {
         }
         let other = [&compressed(program, arguments, begin).unwrap()[..], b"other bytes"].concat();
         let text = import(&other).stopped.unwrap().to_string();
-        assert!(text.contains("bytes follow that are no data of this kind"), "{program}: {text}");
+        assert!(text.contains("bytes follow that are not data of this kind"), "{program}: {text}");
     }
 }
 

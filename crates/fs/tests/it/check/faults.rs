@@ -120,7 +120,7 @@ fn first_dummy(image: &Image<'_>, dir: u64) -> u64 {
     image.get(first_index(image, dir), index::DUMMY)
 }
 
-/// The entry behind the first dummy.
+/// The entry after the first dummy.
 fn first_entry(image: &Image<'_>, dir: u64) -> u64 {
     image.get(first_dummy(image, dir), entry::NEXT)
 }
@@ -248,7 +248,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     }),
     ("orphan-directory", |i, p| i.put_inode(p.orphans, inode::MODE, 0)),
     ("orphan-entry", |i, p| {
-        // The root is no directory, and the entries must not be lost.
+        // The root is not a directory, and the entries must not be lost.
         let mut new = i.good.superblock.clone();
         new.orphans = p.small;
         for at in [0, SUPERBLOCK_COPY] {
@@ -694,7 +694,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         i.put(at, index::SLOTS.index(slot), 0);
     }),
     ("index-probe", |i, p| {
-        // A slot moves to the bucket behind its own, and no bit says so.
+        // A slot moves to the bucket after its own, and no bit says so.
         let at = root_block(i, p.region);
         let find = |i: &Image<'_>, bucket: usize, used: bool| {
             (1..8).find(|s| (Slot(i.get(at, index::SLOTS.index(bucket * 8 + s))).position() != 0) == used)

@@ -194,7 +194,7 @@ fn changes_take_privileges_away_as_on_the_hosts_file_system() {
     let probe = File::create(host.path().join("probe")).unwrap();
     if rustix::fs::fallocate(&probe, FallocateFlags::ZERO_RANGE, 0, 4096) == Err(Errno::OPNOTSUPP) {
         eprintln!(
-            "SKIPPED: privileges: the file system for temporary files cannot zero a range, so it is no oracle"
+            "SKIPPED: privileges: the file system for temporary files cannot zero a range, so it is not an oracle"
         );
         return;
     }

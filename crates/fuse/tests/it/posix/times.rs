@@ -26,7 +26,7 @@ fn times_of_access_are_kept_as_relatime_has_it_or_not_at_all() {
         file.read_exact_at(&mut bytes, 0).unwrap();
         let after = fs::metadata(m.path("f")).unwrap();
         assert_eq!(after.atime() == 1000, kept);
-        assert_eq!(changed(after), before, "reading is no change");
+        assert_eq!(changed(after), before, "reading is not a change");
         drop(file);
         m.end();
     }

@@ -148,7 +148,7 @@ impl Generator {
         text.into_bytes()
     }
 
-    /// Paths in an unusual form, and texts that are no path.
+    /// Paths in an unusual form, and texts that are not a path.
     fn odd(&mut self) -> Vec<u8> {
         let (dir, name) = (self.dir(), self.name());
         match self.numbers.below(12) {

@@ -185,7 +185,7 @@ unsafe fn counted(
             let names: Vec<_> = counted.iter().map(|one| text(&one.name)).collect();
             panic!("the driver has no '{name}' but {names:?}")
         });
-        assert!(one.format == vk::PipelineExecutableStatisticFormatKHR::UINT64, "{name} is no integer");
+        assert!(one.format == vk::PipelineExecutableStatisticFormatKHR::UINT64, "{name} is not an integer");
         // SAFETY: the format says that the number is this one.
         unsafe { one.value.u64 }
     })

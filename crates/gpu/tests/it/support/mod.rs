@@ -88,7 +88,7 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut dirs = vec![(volume.root(), Vec::new())];
     let [there, _] = SAME_HASH.map(str::as_bytes);
     volume.create_file(&WHO, volume.root(), there, 0o644).expect("file");
-    // Links within links, with a remaining path behind each.
+    // Links within links, with a remaining path after each.
     for (name, to) in [("m", "."), ("n", "m/m/dir-0/../"), ("o", "n/m/n")] {
         volume.symlink_at(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
     }
@@ -137,7 +137,7 @@ fn target(paths: &[Vec<u8>], name: &[u8], numbers: &mut Seeded) -> Vec<u8> {
     text[..text.len().min(1000)].to_vec()
 }
 
-/// Hits, misses, and texts that are no path.
+/// Hits, misses, and texts that are not a path.
 pub fn questions(paths: &[Vec<u8>], count: usize, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut asked: Vec<Vec<u8>> = vec![Vec::new(), b"/".into(), b"//".into(), b".".into(), b"../..".into()];
     asked.extend(["/n/dir-0", "/o/dir-0", "/o/n/dir-0/../o/", "/o/dir-0/none", "n/none/n"].map(Into::into));

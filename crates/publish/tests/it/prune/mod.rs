@@ -152,7 +152,7 @@ fn packs_of_an_interrupted_upload_are_removed_when_they_are_old() {
     assert_eq!(prune_with(&store, &options()).condemned.packs, 0);
     advance(&store, GRACE as i64 + 1);
     assert_eq!(prune_with(&store, &options()).condemned.packs, 1);
-    // A publisher does not build on what is condemned: it writes it anew, and so it stays.
+    // A publisher does not build on what is condemned: it writes it again, and so it stays.
     let report = image.publish(&store).expect("publish");
     assert_eq!(report.found_bytes, 0);
     advance(&store, GRACE as i64);

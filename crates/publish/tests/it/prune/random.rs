@@ -250,7 +250,7 @@ impl Store for Actor {
     }
 
     fn replace(&self, object: &str, expected: Option<&Stamp>, bytes: Vec<u8>) -> Outcome<()> {
-        // The first list is the mark, with a census behind it; the second one is renewed before deletions.
+        // The first list is the mark, with a census after it; the second one is renewed before deletions.
         let is_list = object == "prune/condemned";
         self.request(is_list && self.lists.fetch_add(1, Ordering::Relaxed) > 0)?;
         self.note("replaces", object);

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Byte position of the journal.
 const AT: u64 = 2 * BLOCK;
-/// Blocks that commits change, behind the journal.
+/// Blocks that commits change, after the journal.
 const CELLS: u64 = 20;
 
 /// Planted bugs, which the tester must find.

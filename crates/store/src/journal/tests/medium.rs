@@ -109,12 +109,12 @@ impl Device for Recorder {
     }
 }
 
-/// Returns the index behind the last flush.
+/// Returns the index after the last flush.
 pub(super) fn flushed(events: &[Event]) -> usize {
     events.iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |i| i + 1)
 }
 
-/// Returns `base` after these events; writes behind the last flush may be lost or torn at 512 bytes.
+/// Returns `base` after these events; writes after the last flush may be lost or torn at 512 bytes.
 pub(super) fn crashed(base: &[u8], events: &[Event], random: &mut Random) -> Vec<u8> {
     let flushed = flushed(events);
     let mut image = base.to_vec();

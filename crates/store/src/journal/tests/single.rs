@@ -203,7 +203,7 @@ fn one_bad_header_costs_nothing() {
         device.write_slice(AT + BLOCK - (lost - AT), &AlignedBuffer::zeroed(BLOCK as usize)).expect("memory");
         assert!(open(&device, 16).expect("the header").1);
         assert_eq!(read(&device, cell(0)), block(20));
-        // A journal made anew has no old header that could count.
+        // A journal made again has no old header that could count.
         device.write_slice(AT, &AlignedBuffer::zeroed(BLOCK as usize)).expect("memory");
         let anew = Journal::format(&device, &sums(), AT, 16).expect("format");
         for copy in [AT, AT + BLOCK] {
@@ -325,7 +325,7 @@ fn what_cannot_be_read_matters_where_it_is_needed() {
         let device = Recorder::new(device.bytes());
         *device.bad.lock() = Some(RING + slot * BLOCK);
         match open(&device, 64) {
-            // Recovery reads one block behind the end.
+            // Recovery reads one block past the end.
             Err(Fault::Io { at, .. }) => assert!(slot <= 4 && at == RING + slot * BLOCK),
             opened => assert!(slot > 4 && opened.expect("open").1),
         }
@@ -396,7 +396,7 @@ fn counts_and_headers_that_cannot_be_are_damage() {
     }
     forge(&device, AT, |bytes| bytes[1] = 3);
     forge(&device, AT + BLOCK, |bytes| bytes[1] = 3);
-    assert!(open(&device, 16).is_err(), "a record is no header");
+    assert!(open(&device, 16).is_err(), "a record is not a header");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Source {
     /// Reads a file.
     ///
     /// # Errors
-    /// Text that is no Rust.
+    /// Text that is not Rust.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
         let mut source = Source::default();

@@ -30,7 +30,7 @@ impl Tree {
     /// Reads a crate from its root file; `read` returns the text of a file.
     ///
     /// # Errors
-    /// A module without a file, and text that is no Rust.
+    /// A module without a file, and text that is not Rust.
     pub(crate) fn load(root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Result<Self, String> {
         let mut tree = Tree { modules: Vec::new() };
         let folder = root.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -91,7 +91,7 @@ impl Tree {
             at = match segment.as_str() {
                 "super" => self.modules[at].parent?,
                 "self" => at,
-                // An item of this module; behind it stand its own associated items.
+                // An item of this module; after it stand its own associated items.
                 name => match self.member(at, name, steps.checked_sub(1)?) {
                     Some(module) => module,
                     None => break,
