@@ -1,5 +1,5 @@
 #version 460
-// Writes the answers to lookups as the host wants them: code, type and inode number in a word, and behind
+// Writes the answers to lookups as the host wants them: code, type and inode number in a word, and after
 // these words one attribute after the other. An invocation for each path, so neighbours write neighbours.
 // Its twin is `twin/columns.rs`.
 

@@ -5,7 +5,7 @@
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer DirBucket { uvec4 slot[2]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer DirRecord { uvec4 quad_word[]; };
 
-// Words of a text from any byte on. There must be some bytes behind the text.
+// Words of a text from any byte on. There must be some bytes after the text.
 struct WordStream {
     uint64_t next;
     uint low;

@@ -1,6 +1,6 @@
 #version 460
 // Sorts the entries that stay of a task's regions by hash and position: a workgroup each. For tasks with
-// one head it also links them again, in their old order, behind the added entries. Its twin is
+// one head it also links them again, in their old order, after the added entries. Its twin is
 // `twin/gather.rs`.
 
 #extension GL_GOOGLE_include_directive : require
@@ -176,7 +176,7 @@ void open(TaskRecord task, uint count, uint64_t first) {
     }
 }
 
-// Links the added entries, in order, behind the dummy.
+// Links the added entries, in order, after the dummy.
 void link_added(TaskRecord task) {
     uint64_t before = first_head(task).dummy;
     for (uint i = task.added + lane(); i < task.added_end && burn(); i += lanes) {

@@ -13,7 +13,7 @@
 uint last_name(uint64_t text, uint first, uint end) {
     uint begin = end;
     uint at = (end - 1u) & ~3u;
-    // Bytes of the last word that are behind the path.
+    // Bytes of the last word that are after the path.
     uint outside = end % 4u == 0u ? 0u : 0xffffffffu << (8u * (end % 4u));
     for (uint n = 0u; n < MAX_NAME / 4u + 2u; n++) {
         outside |= at == 0u ? (1u << (8u * first)) - 1u : 0u;

@@ -24,7 +24,7 @@ uint rank_in(uint64_t list, uint from, uint to, EntryRecord element) {
     return low - from;
 }
 
-// Returns the task with entry `i`: the last one that does not begin behind it.
+// Returns the task with entry `i`: the last one that does not begin after it.
 TaskRecord task_of(uint i) {
     uint low = 0u;
     uint high = change().task_count;

@@ -57,7 +57,7 @@ uvec4 half_md4_block(uvec4 s, uint m[8]) {
     return s;
 }
 
-// Returns a word of the message: `have` bytes of the name, the first in the highest bits, behind them the
+// Returns a word of the message: `have` bytes of the name, the first in the highest bits, after them the
 // padding.
 uint message_word(uint word, uint have, uint pad) {
     return have == 0u ? pad : have >= 4u ? swap_bytes(word) : pad << (8u * have) | swap_bytes(word) >> (32u - 8u * have);

@@ -2,7 +2,7 @@
 // Finds the words of texts in which a match of a pattern ends: an invocation for each strip, which is 32
 // words of 16 bytes. Its twin is `twin/scan.rs`.
 //
-// Strips are woven (`woven.glsl`). A state is on behind a byte where a pattern up to that state ends with it.
+// Strips are woven (`woven.glsl`). A state is on after a byte where a pattern up to that state ends with it.
 // An invocation follows what begins in its strip past the end of the strip, and no text has a match across
 // its end, so each match is found, and none is attributed to another text.
 
@@ -12,13 +12,13 @@
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer Found { uint strip[]; };
 
-// Returns the states of a machine behind a byte. `begin` is all ones where a match may begin, else 0.
+// Returns the states of a machine after a byte. `begin` is all ones where a match may begin, else 0.
 uint64_t behind(uint k, uint64_t states, uint byte, uint64_t begin) {
     ScanProgram m = ScanProgram(p.text);
     uint64_t leads = m.leads[k * 256u + byte];
     // The last state of a pattern leads to the first one of the next, but then there is a match already.
     uint64_t next = (states << 1 | (begin & m.starts[k]) | (states & m.repeats[k])) & leads;
-    // From the lowest state of a row that is on, or before it, all behind it in the row are on too: a
+    // From the lowest state of a row that is on, or before it, all after it in the row are on too: a
     // subtraction borrows up to that state.
     uint64_t rows = next | m.last[k];
     return next | (m.optional[k] & (~(rows - m.before[k]) ^ rows));

@@ -5,7 +5,7 @@
 // A letter of a term is a row. A term's score is the best over all ways to place its letters in the path, in
 // their order. An invocation goes through the path once, for all terms, and keeps a cell for each row, in
 // shared memory for want of registers: no other invocation reads it. A cell has the best potential of its
-// row, which is score and offset together, so that it stays right while the gap behind it grows; the score of
+// row, which is score and offset together, so that it stays right while the gap after it grows; the score of
 // the last match, or of the best one in a term's last row; and the bonus of the run of letters that the match
 // belongs to.
 

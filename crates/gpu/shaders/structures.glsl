@@ -29,7 +29,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t fills;
     // Address of the learn requests.
     uint64_t learns;
-    // Address of `HostHeader` and the answers behind it, for `pack` and `columns`.
+    // Address of `HostHeader` and the answers after it, for `pack` and `columns`.
     uint64_t for_host;
     // Address of the directory-path table: its buckets.
     uint64_t dir_table;
@@ -286,7 +286,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uint64_t ends;
     // Address of `BuiltRecord` for each new region.
     uint64_t built;
-    // Address of `WordsHeader` and the words behind it.
+    // Address of `WordsHeader` and the words after it.
     uint64_t words;
     // Tasks.
     uint task_count;
@@ -398,7 +398,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
 struct PathBundle {
     // Address of their words: the first words of all paths, then the second ones.
     uint64_t words;
-    // Length of each path in bytes, 0 behind the last one; above MAX_RANKED_PATH the host decides.
+    // Length of each path in bytes, 0 after the last one; above MAX_RANKED_PATH the host decides.
     uint lengths[32];
 };
 

@@ -1,4 +1,4 @@
-// Text: an address that is a multiple of 4, and offsets. Words behind the one with the last byte are not
+// Text: an address that is a multiple of 4, and offsets. Words after the one with the last byte are not
 // read.
 
 uint text_byte(uint64_t text, uint at) {
