@@ -18,3 +18,4 @@ mod modules;
 mod one_block;
 mod one_hash;
 mod second_reader;
+mod tidy;
