@@ -2,7 +2,7 @@
 
 use crate::publication::{LastFailure, RemoteError};
 use crate::writers::Writers;
-use lanefs::{Access, Attr, Code, ColumnsMut, Engine, Ino, Paths, ResolveOptions, Volume};
+use lanefs::{Access, Attr, Code, ColumnsMut, EngineExt, Ino, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{EngineChoice, EngineOptions, Engines, Gpu, KeptTexts, Mirrored};
 use lanefs_sync::lock::Mutex;
 use self_cell::self_cell;

@@ -35,10 +35,10 @@ impl BatchReport {
 
 /// An engine that resolves batches of paths: a [`Volume`], or a device beside it. All give the same answers.
 ///
-/// One method is to be written; the others are made of it. `&dyn Engine` is an engine, too:
+/// One method is to be written; [`EngineExt`] makes the others of it, also for `&dyn Engine`:
 ///
 /// ```
-/// use lanefs::{CreateOptions, Engine, ResolveOptions, Volume};
+/// use lanefs::{CreateOptions, Engine, EngineExt, EngineExt, ResolveOptions, Volume};
 ///
 /// # fn main() -> lanefs::Result<()> {
 /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;
@@ -63,7 +63,10 @@ pub trait Engine {
         paths: Paths<'_>,
         rows: &mut dyn Rows,
     ) -> Result<BatchReport>;
+}
 
+/// Calls of every [`Engine`], made of its one method.
+pub trait EngineExt: Engine {
     /// Resolves paths and writes the answers to columns, whose kinds decide what is read:
     /// [`ResolveOptions::attributes`] does not matter.
     ///
@@ -74,10 +77,7 @@ pub trait Engine {
         options: &ResolveOptions,
         paths: impl Into<Paths<'p>>,
         columns: &mut ColumnsMut<'_>,
-    ) -> Result<BatchReport>
-    where
-        Self: Sized,
-    {
+    ) -> Result<BatchReport> {
         let paths = paths.into();
         columns.check(paths.len())?;
         self.resolve_rows(options, paths, columns)
@@ -91,10 +91,7 @@ pub trait Engine {
         &self,
         options: &ResolveOptions,
         paths: &[P],
-    ) -> Result<(Vec<Resolution>, BatchReport)>
-    where
-        Self: Sized,
-    {
+    ) -> Result<(Vec<Resolution>, BatchReport)> {
         let paths: PathSet = paths.iter().collect();
         let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
         let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
@@ -103,16 +100,7 @@ pub trait Engine {
     }
 }
 
-impl<E: Engine + ?Sized> Engine for &E {
-    fn resolve_rows(
-        &self,
-        options: &ResolveOptions,
-        paths: Paths<'_>,
-        rows: &mut dyn Rows,
-    ) -> Result<BatchReport> {
-        (**self).resolve_rows(options, paths, rows)
-    }
-}
+impl<E: Engine + ?Sized> EngineExt for E {}
 
 /// The CPU engine.
 impl Engine for Volume {

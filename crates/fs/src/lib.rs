@@ -144,7 +144,7 @@ pub use columns::{
     ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
 };
 pub use dir_table::DirectoryTableStats;
-pub use engine::{BatchReport, Engine};
+pub use engine::{BatchReport, Engine, EngineExt};
 pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, FileMode};

@@ -1,7 +1,7 @@
 //! Batches of 100,000 lookups on both engines, each in a function of its own, so that `scripts/count.sh` can
 //! count the instructions of the host with callgrind: the device's threads are not counted.
 
-use lanefs::{Column, Columns, CreateOptions, Engine, PathSet, ResolveOptions, Volume};
+use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Mirrored, Probes};
 use std::hint::black_box;
 

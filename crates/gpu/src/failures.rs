@@ -12,7 +12,7 @@ use crate::vulkan::{Choice, calls, fail_call};
 use crate::{Filter, Gpu, MirrorOptions};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
-use lanefs::{Caller, Column, Columns, CreateOptions, Engine, PathSet, ResolveOptions, Volume};
+use lanefs::{Caller, Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

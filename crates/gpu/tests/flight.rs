@@ -6,7 +6,7 @@ mod support;
 
 use crate::support::{WHO, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
-    Code, Column, Columns, Engine, InodeSize, LookupService, PathSet, Resolution, Resolutions,
+    Code, Column, Columns, EngineExt, InodeSize, LookupService, PathSet, Resolution, Resolutions,
     ResolveOptions, ServiceOptions, Volume,
 };
 use lanefs_gpu::{Auto, MirrorOptions};

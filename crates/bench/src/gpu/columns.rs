@@ -12,7 +12,7 @@ use crate::threads::in_threads;
 use crate::values::{LANEFS, Values};
 use crate::workload::{Strings, Tree, shuffled};
 use crate::{Error, Result};
-use lanefs::{BatchReport, Columns, Engine, PathSet, ResolveOptions};
+use lanefs::{BatchReport, Columns, EngineExt, PathSet, ResolveOptions};
 use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::hint::black_box;

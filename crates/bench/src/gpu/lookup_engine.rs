@@ -8,7 +8,7 @@ use crate::system::{Expect, Named, System};
 use crate::values::LANEFS;
 use crate::workload::{Strings, chain_path};
 use crate::{Error, Result};
-use lanefs::{Engine, Ino, PathSet, Resolution, ResolveOptions};
+use lanefs::{EngineExt, Ino, PathSet, Resolution, ResolveOptions};
 use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::hint::black_box;

@@ -9,7 +9,7 @@ use crate::values::LANEFS;
 use crate::workload::{Strings, chain_path};
 use crate::{Error, Result};
 use lanefs::bulk::{Applied, Change};
-use lanefs::{Code, Engine, Ino, ResolveOptions};
+use lanefs::{Code, EngineExt, Ino, ResolveOptions};
 use lanefs_gpu::Mirrored;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use std::cell::Cell;

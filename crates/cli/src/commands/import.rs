@@ -79,8 +79,10 @@ impl Command for Import {
     }
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let maker = ImportEngines(self.engine.open(context, self.transfer.threads().unwrap_or(1))?);
-        self.execute_on(context, &maker)
+        let maker = ImportEngines(self.engine.open(context, 1)?);
+        // One by one, files count and become durable as they are made.
+        let makes_batches = maker.0.chosen().is_some();
+        self.execute_on(context, makes_batches.then_some(&maker as &dyn Maker))
     }
 
     fn on_host(&self) -> Option<&dyn HostCommand> {
@@ -95,7 +97,7 @@ impl HostCommand for Import {
             return Err(Failure::usage("--engine gpu", "the volume is mounted", advice));
         }
         let maker = RemoteMaker(context.volume);
-        self.execute_on(context, &maker)
+        self.execute_on(context, Some(&maker))
     }
 }
 
@@ -113,12 +115,16 @@ impl Maker for RemoteMaker<'_> {
 }
 
 impl Import {
-    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: &dyn Maker) -> Outcome {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: Option<&dyn Maker>) -> Outcome {
         let report = self.import(context, maker)?;
         self.transfer.report("imported", Target::Files, &report, context)
     }
 
-    fn import(&self, context: &Context<'_, impl FileSystem>, maker: &dyn Maker) -> Result<Report, Failure> {
+    fn import(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        maker: Option<&dyn Maker>,
+    ) -> Result<Report, Failure> {
         let volume = context.volume;
         let names = HostNames::of_caller();
         let options = ImportOptions {
@@ -126,7 +132,7 @@ impl Import {
             one_file_system: self.one_file_system,
             threads: self.transfer.threads(),
             skip: context.image.files(),
-            maker: Some(maker),
+            maker,
             names: Some(&names),
             ignore_damage: self.ignore_damage,
             ..ImportOptions::default()

@@ -72,8 +72,13 @@ const SELDOM: u64 = 6;
 /// Bytes on the host that the outputs for one image may take: twice the largest image, in some forms.
 const MOST_OUTPUT: u64 = 512 << 20;
 
-/// Peak of the resident memory of a process that runs, in bytes.
+/// Peak of the resident memory of a process that runs, in bytes. Until it executes the program, a child
+/// shares the memory of this process, which does not count.
 pub(crate) fn peak(pid: u32) -> u64 {
+    let program = |pid: &str| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    if program(&pid.to_string()) == program("self") {
+        return 0;
+    }
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -37,13 +37,11 @@ const AUTO_BATCH: usize = 65_536;
 const GPU_BATCH: usize = 1 << 20;
 /// Threads that keep a device busy: one is in the call, one prepares the next batch.
 const GPU_THREADS: usize = 2;
-/// Changes in a batch from which on a device that is there makes them.
-const WORTHWHILE_CHANGES: usize = 8192;
 
 /// The engines of a volume. Any number of threads may use it.
 ///
 /// ```
-/// use lanefs::{CreateOptions, Engine, ResolveOptions, Volume};
+/// use lanefs::{CreateOptions, EngineExt, ResolveOptions, Volume};
 /// use lanefs_gpu::{EngineOptions, Engines};
 ///
 /// # fn main() -> lanefs_gpu::Result<()> {
@@ -178,18 +176,16 @@ impl<'v> Engines<'v> {
         (!self.has_told_failure.swap(true, Ordering::Relaxed)).then_some(failure)
     }
 
-    /// Makes a batch of changes as [`Volume::apply`] does and with the same answers. A device that is there
-    /// makes those of a large batch.
+    /// Makes a batch of changes as [`Volume::apply`] does and with the same answers, on the device if the
+    /// user chose the GPU engine. With [`EngineChoice::Auto`] the CPU engine makes them: a device is faster
+    /// for wide batches only, and by less than opening it costs (docs/gpu.md).
     ///
     /// # Errors
     /// As [`Volume::apply`].
     pub fn apply(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>> {
-        self.open_if_it_pays();
-        match self.mirrored() {
-            Some(mirrored) if self.chosen().is_some() || changes.len() >= WORTHWHILE_CHANGES => {
-                Ok(mirrored.apply(base, changes)?.0)
-            }
-            _ => self.by_cpu(|| self.volume.apply(base, changes)),
+        match self.chosen() {
+            Some((_, mirrored)) => Ok(mirrored.apply(base, changes)?.0),
+            None => self.volume.apply(base, changes),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::vulkan::fail_call;
 use crate::{Error, Gpu};
 use ash::vk;
 use lanefs::bulk::Change;
-use lanefs::{Column, Columns, CreateOptions, Engine, PathSet, ResolveOptions, Volume};
+use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

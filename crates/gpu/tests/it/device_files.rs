@@ -3,7 +3,7 @@
 
 use crate::support::{WHO, gpu, options, uncached};
 use lanefs::{
-    ByteRange, Code, Engine, FileContents, InodeSize, PathSet, ReadFiles, ResolveOptions, SetAttr, Volume,
+    ByteRange, Code, EngineExt, FileContents, InodeSize, PathSet, ReadFiles, ResolveOptions, SetAttr, Volume,
 };
 use lanefs_gpu::{DeviceFiles, DeviceFilesOptions, Error, Gpu, Mirrored};
 use lanefs_testkit::seeded::Seeded;

@@ -2,7 +2,7 @@
 
 use crate::support::{WHO, cached, gpu, options};
 use lanefs::bulk::Change;
-use lanefs::{Code, Engine, InodeSize, RenameMode, ResolveOptions, Volume};
+use lanefs::{Code, EngineExt, InodeSize, RenameMode, ResolveOptions, Volume};
 use lanefs_gpu::{MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 

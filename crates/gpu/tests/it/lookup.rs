@@ -1,7 +1,7 @@
 //! The device's answers are the CPU engine's, in every setting.
 
 use crate::support::{WHO, cached, fill, gpu, options, questions};
-use lanefs::{Access, Caller, Code, Engine, InodeSize, ResolveOptions, SetAttr, Volume};
+use lanefs::{Access, Caller, Code, EngineExt, InodeSize, ResolveOptions, SetAttr, Volume};
 use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 

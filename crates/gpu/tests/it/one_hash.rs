@@ -3,7 +3,7 @@
 
 use crate::support::{WHO, cached, gpu, options, uncached};
 use lanefs::bulk::{Applied, Change, DirEngine, Shares};
-use lanefs::{CreateOptions, Engine, Ino, InodeSize, ResolveOptions, Volume};
+use lanefs::{CreateOptions, EngineExt, Ino, InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_gpu::twin::host::{HostCopy, WithCache};

@@ -4,7 +4,7 @@
 use crate::support::{cached, fill, open, options, questions};
 use ash::vk;
 use lanefs::bulk::{DirEngine, LookupRequest};
-use lanefs::{Engine, InodeSize, PathSet, ReadFiles, ResolveOptions, Volume};
+use lanefs::{EngineExt, InodeSize, PathSet, ReadFiles, ResolveOptions, Volume};
 use lanefs_gpu::testing::Maker;
 use lanefs_gpu::twin::host::HostCopy;
 use lanefs_gpu::{DeviceFilesOptions, Filter, Needles, PatternStep, Patterns};

@@ -1,5 +1,6 @@
-//! The form of the code, as far as a machine can keep it: no file and no function grows past what a reader takes
-//! in at once. What is longer today is listed, and the list only shrinks. (`scripts/prose.sh` keeps the prose.)
+//! The form of the code, as far as a machine can keep it: no file and no function grows past the length that
+//! a reader takes in at once. Lists have those that are longer today, and only shrink. (`scripts/prose.sh`
+//! keeps the prose.)
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -88,8 +89,8 @@ fn function_begun(line: &str) -> Option<(&str, &str)> {
     Some((&name[..end], indentation))
 }
 
-/// Lists the functions of a file that rustfmt has formatted, with their lines. A body ends with the brace that has
-/// the indentation of the function.
+/// Lists the functions of a file that rustfmt has formatted, with their lines. A body ends with the brace
+/// that has the indentation of the function.
 fn functions(text: &str) -> Vec<(&str, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -111,7 +112,8 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
     found
 }
 
-/// Returns the breaches of files, given by path and text, that no list has, and entries of lists without a breach.
+/// Returns the breaches of files, given by path and text, that no list has, and entries of lists without a
+/// breach.
 fn breaches(files: &[(String, String)], long_files: &[&str], long_functions: &[(&str, &str)]) -> Vec<Breach> {
     let mut found = Vec::new();
     let (mut files_left, mut functions_left) = (long_files.to_vec(), long_functions.to_vec());

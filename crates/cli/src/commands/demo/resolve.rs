@@ -3,7 +3,7 @@
 use super::expectation::{expected_links, paths_to_resolve};
 use super::report::{DemoReport, StepRow};
 use crate::failure::{Failure, Outcome, check_interrupt};
-use lanefs::{Engine, FileKind, Resolution, ResolveOptions, Volume};
+use lanefs::{EngineExt, FileKind, Resolution, ResolveOptions, Volume};
 use lanefs_gpu::{DeviceKind, EngineChoice, EngineOptions, Engines};
 use lanefs_transfer::{Item, shown};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, openat, statat};

@@ -7,7 +7,7 @@ use super::totals::LookupTotals;
 use crate::engine::report;
 use crate::failure::{Failure, Outcome, check_interrupt, host_text};
 use crate::{console, exit, interrupt};
-use lanefs::{Columns, Engine, PathSet, Paths, ResolveOptions};
+use lanefs::{Columns, EngineExt, PathSet, Paths, ResolveOptions};
 use lanefs_gpu::Engines;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
