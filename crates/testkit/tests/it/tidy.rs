@@ -103,7 +103,7 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
             let text = line.strip_prefix(indentation).filter(|text| !text.starts_with([' ', '\t']));
             text.filter(|text| *text == "}" || text.ends_with(';')).is_some()
         };
-        let Some(more) = lines[first + 1..].iter().position(|line| ends(line)) else { continue };
+        let Some(more) = lines[first + 1..].iter().position(ends) else { continue };
         // A declaration without a body ends with a semicolon.
         if lines[first + 1 + more].ends_with('}') {
             found.push((name, more + 2));
