@@ -38,7 +38,7 @@ impl BatchReport {
 /// One method is to be written; [`EngineExt`] makes the others of it, also for `&dyn Engine`:
 ///
 /// ```
-/// use lanefs::{CreateOptions, Engine, EngineExt, EngineExt, ResolveOptions, Volume};
+/// use lanefs::{CreateOptions, Engine, EngineExt, ResolveOptions, Volume};
 ///
 /// # fn main() -> lanefs::Result<()> {
 /// let volume = Volume::create_memory(&CreateOptions { size: 64 << 20, ..CreateOptions::default() })?;

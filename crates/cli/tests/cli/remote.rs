@@ -191,7 +191,7 @@ fn a_prune_condemns_first_and_deletes_later() {
     let listed = run(&["remote", "ls", &r.url, "--json"]).ends(0);
     let last: serde_json::Value = serde_json::from_str(listed.out().lines().last().unwrap()).unwrap();
     assert_eq!((&last["tags"], last["version"].is_null()), (&serde_json::json!(["bad"]), true), "{last}");
-    assert!(last["damaged"].as_str().unwrap().contains("no tag of a publication"), "{last}");
+    assert!(last["damaged"].as_str().unwrap().contains("not a tag of a publication"), "{last}");
     let deleted = run(&["remote", "tag", "--delete", &r.at("bad")]).ends(0);
     assert_eq!(deleted.out(), "bad was damaged\n");
     run(&["remote", "prune", &r.url, "--grace", "0"]).ends(0);
