@@ -71,7 +71,7 @@ pub trait EngineExt: Engine {
     /// [`ResolveOptions::attributes`] does not matter.
     ///
     /// # Errors
-    /// As [`resolve_rows`](Self::resolve_rows); [`Code::Invalid`] for a column that is too short.
+    /// As [`resolve_rows`](Engine::resolve_rows); [`Code::Invalid`] for a column that is too short.
     fn resolve_into<'p>(
         &self,
         options: &ResolveOptions,
@@ -86,7 +86,7 @@ pub trait EngineExt: Engine {
     /// Resolves paths, and lists the answers in their order. The paths are copied into a [`PathSet`] first.
     ///
     /// # Errors
-    /// As [`resolve_rows`](Self::resolve_rows).
+    /// As [`resolve_rows`](Engine::resolve_rows).
     fn resolve_batch<P: AsPath>(
         &self,
         options: &ResolveOptions,

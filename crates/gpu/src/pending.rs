@@ -103,8 +103,8 @@ impl<'v> Mirrored<'v> {
     }
 
     /// Submits paths to the device, which resolves them in the volume as it is now: about a quarter of a
-    /// million at most, more are for [`resolve_batch`](Self::resolve_batch). The call blocks only while
-    /// blocks that changed are copied, where they are many.
+    /// million at most, more are for [`resolve_batch`](lanefs::EngineExt::resolve_batch). The call blocks
+    /// only while blocks that changed are copied, where they are many.
     pub fn submit<'m, 'p>(
         &'m self,
         options: &ResolveOptions,
