@@ -178,8 +178,8 @@ fn move_tables(
     if !is_in_new_space {
         space::reserve(edit, groups)?;
     }
-    let behind = if is_in_new_space { groups.end() } else { old.blocks };
-    let journal = place_journal(edit, old.journal, behind, blocks)?;
+    let from = if is_in_new_space { groups.end() } else { old.blocks };
+    let journal = place_journal(edit, old.journal, from, blocks)?;
     // Nobody allocates what is freed before the new superblock is durable: the gate is closed.
     let reserved = Reserved { fixed: vec![groups, journal], ..*reserved };
     edit.vacate(old.groups);
@@ -190,14 +190,14 @@ fn move_tables(
     Ok(Layout { blocks, groups, journal })
 }
 
-/// Chooses the position of a larger journal, from block `behind` on where there is room. Where there is none
+/// Chooses the position of a larger journal, from block `from` on where there is room. Where there is none
 /// anywhere, or the present journal is hardly smaller, that one stays.
-fn place_journal(edit: &mut Edit<'_>, old: Extent, behind: u64, blocks: u64) -> Outcome<Extent> {
+fn place_journal(edit: &mut Edit<'_>, old: Extent, from: u64, blocks: u64) -> Outcome<Extent> {
     let count = mkfs::journal_blocks(blocks);
     if old.count == 0 || count <= old.count + old.count / 4 {
         return Ok(old);
     }
-    let found = match find_room(behind, blocks, count) {
+    let found = match find_room(from, blocks, count) {
         None => space::find_extent(edit, count)?,
         found => found,
     };

@@ -180,7 +180,7 @@ impl Tag {
 
     /// Parses the object of a tag. Returns also the bytes of the root that it has; they are not verified.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Tag, Option<&[u8]>), Bad> {
-        let (bytes, behind) = bytes.split_at_checked(tag::SIZE).ok_or("is not a tag of a publication")?;
+        let (bytes, rest) = bytes.split_at_checked(tag::SIZE).ok_or("is not a tag of a publication")?;
         check(bytes, TAG_MAGIC, "is not a tag of a publication")?;
         if Hash::read(tag::CHECK, bytes) != Some(Hash::of(&bytes[..tag::SIZE - HASH_BYTES])) {
             return Err("is damaged: its hash differs");
@@ -189,9 +189,9 @@ impl Tag {
         if root_bytes as usize > MAX_ROOT {
             return Err("names a root of an impossible size");
         }
-        let root = (!behind.is_empty()).then_some(behind);
+        let root = (!rest.is_empty()).then_some(rest);
         if root.is_some_and(|root| root.len() != root_bytes as usize) {
-            return Err("has more behind it than the root that it names");
+            return Err("has more after it than the root that it names");
         }
         let tag = Tag {
             version: Hash::read(tag::ROOT, bytes).ok_or(CUT_OFF)?,

@@ -172,6 +172,10 @@ impl<'v> Engines<'v> {
 
     /// Returns in words that the device has failed, once. The CPU engine has continued.
     pub fn take_failure(&self) -> Option<String> {
+        // Once it was told, no batch waits for the lock of the device's state any more.
+        if self.has_told_failure.load(Ordering::Relaxed) {
+            return None;
+        }
         let failure = self.mirrored()?.failure()?;
         (!self.has_told_failure.swap(true, Ordering::Relaxed)).then_some(failure)
     }
