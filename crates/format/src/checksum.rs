@@ -1,6 +1,10 @@
 //! Checksums of metadata.
 
-use crate::{BLOCK, BlockKind, Field, Word, chunk_entry, inode};
+use crate::geometry::BLOCK;
+use crate::inodes::inode;
+use crate::kind::BlockKind;
+use crate::layout::{Field, Word};
+use crate::space::chunk_entry;
 
 /// Offset of the checksum in a block with the common header.
 const HEADER_CHECKSUM: Field<u32> = Field::at(4);

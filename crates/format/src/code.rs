@@ -144,6 +144,6 @@ mod tests {
 
     #[test]
     fn texts_name_the_limits_of_the_format() {
-        assert!(Code::NameTooLong.text().contains(&format!("({} bytes", crate::MAX_NAME)));
+        assert!(Code::NameTooLong.text().contains(&format!("({} bytes", crate::geometry::MAX_NAME)));
     }
 }

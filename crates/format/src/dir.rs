@@ -1,6 +1,7 @@
 //! Directories: leaf blocks, entries, tree blocks and region index blocks.
 
-use crate::{BLOCK, UNIT, layout};
+use crate::geometry::{BLOCK, UNIT};
+use crate::layout;
 
 layout! {
     /// Header of a leaf block; 16 B units of entries follow, counted from the block's start.
@@ -165,10 +166,11 @@ pub const fn small_tag(hash: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::MAX_VOLUME;
 
     #[test]
     fn slots_hold_the_highest_position_and_every_tag_has_a_bucket() {
-        let at = crate::MAX_VOLUME - UNIT;
+        let at = MAX_VOLUME - UNIT;
         let slot = Slot::new(0xdead_beef, at);
         assert_eq!((slot.position(), slot.tag(), slot.0 & Slot::OVERFLOW), (at, 0xbeef, 0));
         assert!((0..=u16::MAX).all(|tag| Slot::home(tag) < BUCKETS));

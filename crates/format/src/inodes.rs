@@ -1,6 +1,7 @@
 //! Inodes.
 
-use crate::{Field, layout};
+use crate::layout;
+use crate::layout::Field;
 use std::ops::Range;
 
 layout! {

@@ -4,6 +4,19 @@
 //! are generated from the [`Layout`]s here and a test compares the two.
 //!
 //! All words are little-endian. The format's version is [`superblock::VERSION`], apart from the software's.
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `numbers` | macros for numbers in texts |
+//! | `code`, `geometry`, `hash`, `kind`, `layout` | answers of lookups; sizes; the hash of names; kinds of blocks; how a structure is declared |
+//! | [`dir`], `inodes`, `journal`, `pointer`, `space`, `xattr` | the structures |
+//! | `checksum`, `ties` | checksums of blocks; order among names with one hash |
+//! | [`superblock`] | the superblock |
+
 #![forbid(unsafe_code)]
 
 #[macro_use]

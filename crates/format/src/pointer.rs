@@ -1,6 +1,6 @@
 //! Tagged block pointers and directory roots.
 
-use crate::{BLOCK, MAX_VOLUME};
+use crate::geometry::{BLOCK, MAX_VOLUME};
 
 /// Size of a [`Pointer`]'s block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(Pointer::decode(0), Ok(None));
         assert_eq!(Pointer::decode(u64::MAX), Err(InvalidPointer));
     }
-    const CHUNK_AT: u64 = crate::CHUNK;
+    const CHUNK_AT: u64 = crate::geometry::CHUNK;
 
     #[test]
     fn roots_survive_their_word() {

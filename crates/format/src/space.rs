@@ -1,9 +1,10 @@
 //! Block groups, metadata chunks, checksums of file data.
 
-use crate::{
-    BLOCK, BLOCKS_PER_GROUP, BLOCKS_PER_SUMS, CHUNK, CHUNK_HEADER_BLOCKS, Field, GROUP, SUMS_PER_GROUP,
-    layout,
+use crate::geometry::{
+    BLOCK, BLOCKS_PER_GROUP, BLOCKS_PER_SUMS, CHUNK, CHUNK_HEADER_BLOCKS, GROUP, SUMS_PER_GROUP,
 };
+use crate::layout;
+use crate::layout::Field;
 
 layout! {
     /// A block group: header and bitmap of 63 chunks in one block of the group table.

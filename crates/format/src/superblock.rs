@@ -1,6 +1,12 @@
 //! The superblock: the structure that a reader reads first.
 
-use crate::{BlockKind, Checksummer, HashSeed, InodeSize, MAX_VOLUME, MIN_VOLUME, layout};
+use crate::checksum::Checksummer;
+use crate::geometry::{BLOCK, GROUP, MAX_VOLUME, MIN_VOLUME};
+use crate::hash::HashSeed;
+use crate::inodes::InodeSize;
+use crate::kind::BlockKind;
+use crate::layout;
+use crate::layout::Field;
 
 layout! {
     /// The superblock, at position 0 and again at 2 MiB - 4 KiB.
@@ -216,12 +222,12 @@ impl Superblock {
     /// See [`NotASuperblock`]. Positions are checked against the size that the superblock itself gives.
     pub fn decode(b: &[u8]) -> Result<Self, NotASuperblock> {
         use fields::*;
-        let word = |field: crate::Field<u64>| field.read(b).ok_or(NotASuperblock::Magic);
+        let word = |field: Field<u64>| field.read(b).ok_or(NotASuperblock::Magic);
         if word(MAGIC)? != self::MAGIC || b.len() < SIZE {
             return Err(NotASuperblock::Magic);
         }
         let b = &b[..SIZE];
-        let half = |field: crate::Field<u32>| field.read(b).ok_or(NotASuperblock::Magic);
+        let half = |field: Field<u32>| field.read(b).ok_or(NotASuperblock::Magic);
         match half(VERSION)? {
             self::VERSION => {}
             other => return Err(NotASuperblock::Version(other)),
@@ -253,18 +259,17 @@ impl Superblock {
         let mut label = [0; 64];
         label.copy_from_slice(&b[LABEL.offset..LABEL.offset + LABEL.len]);
         let bytes = word(VOLUME_BYTES)?;
-        if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) || !bytes.is_multiple_of(crate::BLOCK) {
+        if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) || !bytes.is_multiple_of(BLOCK) {
             return Err(NotASuperblock::Field("volume size"));
         }
         let inode_size =
             InodeSize::from_bytes(word(INODE_BYTES)?).ok_or(NotASuperblock::Field("inode size"))?;
         let group_count = word(GROUP_COUNT)?;
-        if group_count != bytes.div_ceil(crate::GROUP) {
+        if group_count != bytes.div_ceil(GROUP) {
             return Err(NotASuperblock::Field("number of groups"));
         }
-        let inside = |at: u64, blocks: u64| {
-            at.is_multiple_of(crate::BLOCK) && at < bytes && blocks <= (bytes - at) / crate::BLOCK
-        };
+        let inside =
+            |at: u64, blocks: u64| at.is_multiple_of(BLOCK) && at < bytes && blocks <= (bytes - at) / BLOCK;
         if !inside(word(GROUPS)?, group_count) || word(GROUPS)? == 0 {
             return Err(NotASuperblock::Field("position of the group table"));
         }
