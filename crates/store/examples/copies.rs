@@ -5,7 +5,7 @@
 //! over words. The target of "near" begins 16 bytes after the source, by their offsets in a page.
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../src/words.rs"]
+#[path = "../src/vocabulary/words.rs"]
 mod words;
 
 use std::hint::black_box;

@@ -12,105 +12,55 @@
 //! of all that it changes until it commits. An attempt that needs a locked record gets [`Fault::Conflict`];
 //! its caller waits without any lock, and retries.
 //!
-//! Modules, each above those that it uses:
+//! # Modules
 //!
-//! | module | |
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
 //! |---|---|
-//! | `raw`, `scrub`, `watch`, `stats` | bytes for inspection; blocks verified on the device; blocks that changed, for a mirror; statistics |
-//! | `commit`, `write_back`, `seal` | commits and checkpoints; file data that is written in place; checksums |
-//! | `behind`, `data` | large writes of new blocks, which bypass memory; file data |
-//! | `sum`, `fetch`, `window`, `evict` | checksums of file data; blocks become resident, alone or with neighbours, and absent |
-//! | `pins` | slices of file data in place |
-//! | `placement` | where file data may lie |
-//! | `tx`, `reader`, `gate` | one transaction, one attempt, the slots of the writers |
-//! | `store` | the state: all that follows, in one structure |
-//! | `committed`, `write_queue`, `waiters`, `readahead`, `neighbours`, `cache`, `pin_table`, `places`, `table_ahead`, `marks`, `data_sums` | state of commits, write-behind, fetches, streams, windows, eviction, pins, tables and walks over them, a watch, checksums of data |
-//! | `epoch`, `versions` | whether writers are active; ownership records |
-//! | `journal` | the log of commits on the device |
-//! | `frames`, `slots` | memory of blocks by position; which parts of a sparse volume have memory |
-//! | `view`, `arena`, `words`, `state`, `dirty` | words of a block; reserved memory; atomic copies; bytes of state |
-//! | `device` | files, raw devices, memory |
+//! | `vocabulary` | why an attempt cannot go on; runs of blocks; counts of the volume; atomic copies of words; bugs that schedule tests plant |
 //! | [`host_path`] | paths of the host, walked by descriptor |
-//! | `fault`, `range`, `totals` | why an attempt cannot go on; consecutive blocks; counts of the volume |
-//! | `planted` | bugs that schedule tests plant; these tests replace the primitives of [`lanefs_sync`] |
+//! | `device` | files, raw devices, memory |
+//! | `memory` | reserved memory, views and state of a block, ownership records, parts of a sparse volume |
+//! | `journal` | the log of commits on the device |
+//! | `store` | the state of all that follows, in one structure |
+//! | `transaction` | one attempt, one transaction, the slots of the writers |
+//! | `residency` | blocks become resident, alone or with neighbours, and absent; checksums of file data; pins |
+//! | `writing` | file data, large writes past memory, commits and checkpoints, checksums |
+//! | `inspection` | bytes for inspection, scrubs, blocks that changed, statistics |
 //!
 //! Only this crate knows which device has the bytes; it knows nothing of files and directories.
 
-mod arena;
-mod behind;
-mod cache;
-mod commit;
-mod committed;
-mod data;
-mod data_sums;
 mod device;
-mod dirty;
-mod epoch;
-mod evict;
-mod fault;
-mod fetch;
-mod frames;
-mod gate;
 pub mod host_path;
-#[cfg(all(test, not(any(feature = "_shuttle", miri))))]
-mod interrupted;
+mod inspection;
 mod journal;
-mod marks;
-mod neighbours;
-mod pin_table;
-mod pins;
-mod placement;
-mod places;
-mod planted;
-#[cfg(all(test, not(feature = "_shuttle")))]
-mod races;
-mod range;
-mod raw;
-mod readahead;
-mod reader;
-#[cfg(all(test, feature = "_shuttle"))]
-mod schedules;
-mod scrub;
-mod seal;
-mod slots;
-#[cfg(all(test, not(feature = "_shuttle")))]
-mod sparse;
-mod state;
-mod stats;
+mod memory;
+mod residency;
 mod store;
-mod sum;
-mod table_ahead;
-mod totals;
-mod tx;
-#[cfg(any(lanefs_planted = "race", lanefs_planted = "overrun", lanefs_planted = "alias"))]
-mod undefined;
-mod unnamed;
-mod versions;
-mod view;
-mod waiters;
-mod watch;
-mod window;
-mod words;
-mod write_back;
-mod write_queue;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod vocabulary;
+mod writing;
 
-pub use commit::{JournalContent, Snapshot};
-pub use data::DataWrite;
 pub use device::{
     Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice,
     OpeningLock, Overlay, Read, ReadErrors, Write, has_writer,
 };
-pub use epoch::Epoch;
-pub use fault::{Fault, Want};
-pub use frames::LARGEST_RANGE;
-pub use gate::{Closed, Entered, Gate, SLOTS};
-pub use pins::{Pinned, Pins};
-pub use range::BlockRange;
-pub use reader::{Reader, Version};
-pub use scrub::{IdleReads, ScrubbedData};
-pub use stats::StoreStats;
+pub use inspection::scrub::{IdleReads, ScrubbedData};
+pub use inspection::stats::StoreStats;
+pub use inspection::watch::Watched;
+pub use memory::epoch::Epoch;
+pub use memory::frames::LARGEST_RANGE;
+pub use memory::view::{View, prefetch};
+pub use residency::pins::{Pinned, Pins};
 pub use store::{Backing, Store};
-pub use totals::Totals;
-pub use tx::{Log, Tx};
-pub use view::{View, prefetch};
-pub use watch::Watched;
+pub use transaction::gate::{Closed, Entered, Gate, SLOTS};
+pub use transaction::reader::{Reader, Version};
+pub use transaction::tx::{Log, Tx};
+pub use vocabulary::fault::{Fault, Want};
+pub use vocabulary::range::BlockRange;
+pub use vocabulary::totals::Totals;
+pub use writing::commit::{JournalContent, Snapshot};
+pub use writing::data::DataWrite;

@@ -3,7 +3,7 @@
 //! No reference stands for this memory, because it may be a block's frame, which other threads access at the
 //! same time. A device passes the address to the kernel, or copies with the methods here.
 
-use crate::words;
+use crate::vocabulary::words;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};

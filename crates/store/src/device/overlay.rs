@@ -131,7 +131,7 @@ impl Device for Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use crate::device::MemoryDevice;
 
     #[test]
     fn writes_are_read_again_and_stay_in_memory() {

@@ -9,7 +9,7 @@
 //! reader that finds no saved copy after its read has read the old content.
 
 use super::{Device, FileId, IoBuf, IoBufMut, Read, ReadErrors, Write};
-use crate::planted;
+use crate::vocabulary::planted;
 use lanefs_format::BLOCK;
 use lanefs_sync::{Mutex, point};
 use std::collections::{BTreeMap, HashMap};

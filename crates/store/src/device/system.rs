@@ -11,7 +11,7 @@ use libc::{pread64, pwrite64};
 use uninstrumented::{pread64, pwrite64};
 
 /// The system calls themselves, for ThreadSanitizer. It takes the C library's functions for plain accesses to
-/// the memory, but the kernel's are outside the language ([`words`](crate::words)), as those of io_uring are.
+/// the memory, but the kernel's are outside the language ([`words`](crate::vocabulary::words)), as those of io_uring are.
 #[cfg(lanefs_no_asm)]
 mod uninstrumented {
     use libc::{c_int, c_void, off64_t, size_t, ssize_t};

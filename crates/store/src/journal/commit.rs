@@ -2,7 +2,8 @@
 
 use super::aligned::AlignedBuffer;
 use super::ring::Ring;
-use crate::{Fault, Totals};
+use crate::vocabulary::fault::Fault;
+use crate::vocabulary::totals::Totals;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
     JOURNAL_SUMMED, journal_commit as c, journal_descriptor as d,

@@ -9,8 +9,9 @@
 
 use super::aligned::AlignedBuffer;
 use super::ring::{Ring, SEQUENCE_END};
-use crate::fault::io_fault;
-use crate::{Device, Fault, Totals};
+use crate::device::Device;
+use crate::vocabulary::fault::{Fault, io_fault};
+use crate::vocabulary::totals::Totals;
 use lanefs_format::{BLOCK, BlockKind, Checksummer, JOURNAL_HEADER, JOURNAL_HEADERS, journal_header as h};
 
 /// The start of the log.

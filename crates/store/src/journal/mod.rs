@@ -59,8 +59,9 @@ pub(crate) use copies::Copies;
 pub(crate) use implied::Implied;
 pub(crate) use pending::{Image, Pending};
 
-use crate::fault::io_fault;
-use crate::{Device, Fault, Totals};
+use crate::device::Device;
+use crate::vocabulary::fault::{Fault, io_fault};
+use crate::vocabulary::totals::Totals;
 use commit::blocks_in_log;
 use header::Tail;
 use lanefs_format::{BLOCK, Checksummer, Code, journal_descriptor as d};

@@ -5,8 +5,9 @@ use super::commit::POSITIONS;
 use super::header::Tail;
 use super::ring::{Ring, SEQUENCE_END, identify, number};
 use super::write_in_place;
-use crate::fault::io_fault;
-use crate::{Device, Fault, Totals};
+use crate::device::Device;
+use crate::vocabulary::fault::{Fault, io_fault};
+use crate::vocabulary::totals::Totals;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, Field, JOURNAL_COMMIT, JOURNAL_DESCRIPTOR, JOURNAL_REVOCATION,
     JOURNAL_SUMMED, SUPERBLOCK_COPY, SumPlace, journal_commit as c, journal_descriptor as d,

@@ -1,8 +1,8 @@
 //! The ring: positions of the log's blocks, reads and writes.
 
 use super::aligned::AlignedBuffer;
-use crate::fault::io_fault;
-use crate::{Device, Fault};
+use crate::device::Device;
+use crate::vocabulary::fault::{Fault, io_fault};
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, MAX_JOURNAL, MIN_JOURNAL, journal_descriptor as d,
 };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::{IoBuf, IoBufMut};
+use crate::device::{IoBuf, IoBufMut, system};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -146,6 +146,6 @@ fn writes_arrive_and_may_be_short_as_well() {
         never,
     );
     let mut memory = vec![0; bytes.len()];
-    crate::device::system::read(&target, 0, IoBufMut::new(&mut memory), bytes.len(), 1).expect("reads");
+    system::read(&target, 0, IoBufMut::new(&mut memory), bytes.len(), 1).expect("reads");
     assert!(memory == bytes);
 }

@@ -5,7 +5,7 @@
 //! number of states.
 
 use super::medium::{Event, Random, Recorder, block, crashed, flushed};
-use crate::Device;
+use crate::device::Device;
 use crate::journal::aligned::AlignedBuffer;
 use crate::journal::ring::{Ring, identify};
 use crate::journal::{Commit, Image, Journal, Pending};

@@ -1,6 +1,6 @@
 //! A device that records, and its states after a power cut.
 
-use crate::{Device, IoBuf, IoBufMut, MemoryDevice};
+use crate::device::{Device, IoBuf, IoBufMut, MemoryDevice};
 use lanefs_sync::lock::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

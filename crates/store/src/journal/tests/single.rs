@@ -1,12 +1,11 @@
 //! One case each: wraps, torn headers, numbers, rot, hostile journals, failing devices.
 
 use super::medium::{Event, Recorder, block};
-use crate::journal::header;
-use crate::journal::header::Tail;
-use crate::journal::recover;
+use crate::device::Device;
+use crate::journal::header::{self, Tail};
 use crate::journal::ring::{Ring, SEQUENCE_END, SEQUENCE_WORN};
-use crate::journal::{AlignedBuffer, Commit, Journal};
-use crate::{Device, Fault};
+use crate::journal::{AlignedBuffer, Commit, Journal, recover};
+use crate::vocabulary::fault::Fault;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_HEADERS, MAX_JOURNAL, SUPERBLOCK_COPY,
     journal_commit as c, journal_descriptor as d, journal_header as h,

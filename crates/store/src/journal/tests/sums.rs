@@ -1,8 +1,9 @@
 //! Checksums of file data that the log implies.
 
 use super::medium::{Random, Recorder, block};
+use crate::device::Device;
 use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, Pending};
-use crate::{Device, Fault};
+use crate::vocabulary::fault::Fault;
 use lanefs_format::{
     BLOCK, BlockKind, Checksummer, JOURNAL_HEADERS, JOURNAL_SUMMED, SumPlace, journal_descriptor as d,
     sums as s,

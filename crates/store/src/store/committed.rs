@@ -1,0 +1,86 @@
+//! State of commits: copies of blocks that are not in place, and counts of changed blocks.
+
+use crate::device::IoBufMut;
+use crate::journal::{Copies, Journal, Pending};
+use crate::memory::dirty::Dirty;
+use crate::memory::state::{self, DATA};
+use lanefs_sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The state of a store's commits.
+#[derive(Default)]
+pub(crate) struct CommitState {
+    pub(crate) journal: Mutex<Option<Journal>>,
+    /// Copies that are being written to the journal.
+    pub(crate) in_flight: Mutex<Option<Copies>>,
+    /// Committed blocks that are not in place.
+    pub(crate) pending: Mutex<Pending>,
+    /// A write failed.
+    pub(crate) failed: AtomicBool,
+    pub(crate) changed_metadata: AtomicU64,
+    pub(crate) changed_data: AtomicU64,
+    /// `changed_data` at the last early write of file data.
+    pub(crate) written_early: AtomicU64,
+    /// File data were written in place since the last flush.
+    pub(crate) wrote_data: AtomicBool,
+    /// Blocks of file data that changed while they were written for a commit, and that are in no writer's
+    /// list: for the next commit.
+    pub(crate) carried_over: Mutex<Vec<u64>>,
+    /// File data are being written in place, or are still to be written for a snapshot. (A snapshot sets it
+    /// with the gate closed, so that a thread that drops data sees it.)
+    pub(crate) needs_data: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+/// Totals since the volume was opened.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) data_bytes: AtomicU64,
+    pub(crate) in_place_bytes: AtomicU64,
+    pub(crate) journal_bytes: AtomicU64,
+}
+
+impl CommitState {
+    /// Counts a block that became dirty.
+    pub(crate) fn count_changed(&self, state: u8) {
+        let counter =
+            if state::content(state) == Some(DATA) { &self.changed_data } else { &self.changed_metadata };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a block of file data that is no longer dirty, where it was.
+    pub(crate) fn uncount_data(&self, dirty: u8) {
+        if dirty == Dirty::CHANGED {
+            let less = |count: u64| Some(count.saturating_sub(1));
+            let _ = self.changed_data.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// Copies the last version of a block that is not in place: one that is being committed, else one that is
+    /// committed. Returns false where there is none.
+    pub(crate) fn copy_committed(&self, at: u64, out: &mut IoBufMut<'_>) -> bool {
+        if let Some(image) = self.in_flight.lock().as_ref().and_then(|copies| copies.get(at)) {
+            out.copy_from(image);
+            return true;
+        }
+        match self.pending.lock().get(at) {
+            Some(image) => {
+                out.copy_from(image);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns true where a block's newest bytes are a copy that is not in place.
+    pub(crate) fn has_copy(&self, at: u64) -> bool {
+        let in_flight = self.in_flight.lock().as_ref().is_some_and(|copies| copies.get(at).is_some());
+        in_flight || self.has_committed(at)
+    }
+
+    /// Returns true where the journal has a copy of a block that is not in place.
+    pub(crate) fn has_committed(&self, at: u64) -> bool {
+        self.pending.lock().get(at).is_some()
+    }
+}

@@ -1,0 +1,198 @@
+//! Write-back of file data: dirty blocks go from their frames to the device while operations continue.
+
+use crate::device::{Device, Write};
+use crate::memory::dirty::Dirty;
+use crate::memory::state::{self, DATA};
+use crate::store::Store;
+use crate::store::committed::CommitState;
+use crate::vocabulary::fault::{Fault, io_fault};
+use crate::vocabulary::planted;
+use lanefs_format::{BLOCK, Code};
+use lanefs_sync::size;
+use std::sync::atomic::Ordering;
+
+/// Most blocks of file data that travel in the journal, beside the metadata: one write and one flush make
+/// them durable, instead of two of each. A checkpoint writes them in place with the metadata.
+pub(crate) const JOURNALED_DATA: usize = size(64, 1);
+
+/// Number of changed blocks of file data (16 MiB) from which on they are written without waiting for a
+/// commit.
+const EARLY_DATA: u64 = 4096;
+
+/// Most blocks of one write of file data (1 MiB).
+const PIECE: usize = 256;
+
+/// The fault of every write after one that failed.
+pub(crate) const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() };
+
+impl CommitState {
+    /// Returns true when so many blocks of file data have changed since some were last written that the
+    /// device should begin with them: otherwise it is idle until a sync, which then waits for all of them.
+    fn should_write_data(&self) -> bool {
+        let changed = self.changed_data.load(Ordering::Relaxed);
+        let written = self.written_early.load(Ordering::Relaxed);
+        // After a commit in between, fewer blocks have changed than were written.
+        changed.checked_sub(written).unwrap_or(changed) >= EARLY_DATA
+    }
+}
+
+impl Store {
+    /// Returns true when so many file data have changed since some were last written that they should be
+    /// written early.
+    pub fn should_write_data(&self) -> bool {
+        self.commits.should_write_data()
+    }
+
+    /// Returns true once a write failed: from then on the volume is read-only.
+    pub fn has_failed(&self) -> bool {
+        self.commits.failed.load(Ordering::Relaxed)
+    }
+
+    /// Writes nothing more to the device, whose state is unknown.
+    pub fn give_up(&self) {
+        self.commits.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs writes to the device. A failure leaves the device in an unknown state: nothing more is written to
+    /// it.
+    pub(crate) fn guarded<T>(
+        &self,
+        work: impl FnOnce(&dyn Device) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(device) = self.device() else { return Ok(None) };
+        if self.has_failed() {
+            return Err(FAILED);
+        }
+        let done = work(device);
+        if done.is_err() {
+            self.give_up();
+        }
+        done.map(Some)
+    }
+
+    /// Writes changed file data among `changed` in place, while operations continue. The blocks that remain
+    /// in the list belong to the next snapshot: metadata, file data that are few, and those of which the
+    /// journal has an older copy.
+    ///
+    /// # Errors
+    /// [`Fault::Io`].
+    pub fn write_data_early(&self, changed: &mut Vec<u64>) -> Result<(), Fault> {
+        let (mut data, mut rest): (Vec<u64>, Vec<u64>) =
+            changed.iter().partition(|index| self.may_go_in_place(**index));
+        self.commits
+            .written_early
+            .store(self.commits.changed_data.load(Ordering::Relaxed), Ordering::Relaxed);
+        if data.len() <= JOURNALED_DATA {
+            return Ok(());
+        }
+        std::mem::swap(changed, &mut rest);
+        self.commits.needs_data.store(true, Ordering::SeqCst);
+        let left = self.guarded(|device| self.write_back(device, &mut data, true))?;
+        self.commits.needs_data.store(false, Ordering::SeqCst);
+        changed.extend(left.into_iter().flatten());
+        Ok(())
+    }
+
+    fn may_go_in_place(&self, index: u64) -> bool {
+        state::content(self.state(index)) == Some(DATA) && !self.commits.has_committed(index * BLOCK)
+    }
+
+    /// Writes file data from their frames, consecutive blocks in one piece, and stores their checksums where
+    /// no snapshot did. Returns, in order, the blocks that need another commit: those that a writer is
+    /// changing, or that the cache has claimed for a short time.
+    pub(crate) fn write_back(
+        &self,
+        device: &dyn Device,
+        data: &mut Vec<u64>,
+        sum: bool,
+    ) -> Result<Vec<u64>, Fault> {
+        data.sort_unstable();
+        data.dedup();
+        let mut left = Vec::new();
+        data.retain(|index| self.begin_write(*index, &mut left));
+        debug_assert!(left.is_sorted());
+        // A block that changes from here on is dirty again: it gets another checksum with the new bytes.
+        if sum {
+            self.sum_frames(data.iter())?;
+        }
+        if data.is_empty() {
+            return Ok(left);
+        }
+        let mut requests = Vec::new();
+        let mut rest = &data[..];
+        while let Some(first) = rest.first().copied() {
+            let follows = |i: usize| {
+                let index = first + i as u64;
+                rest[i] == index && (i == 0 || self.frames.continues(index))
+            };
+            let count = (0..rest.len().min(PIECE)).take_while(|i| follows(*i)).count();
+            // Writers may change the bytes while the device reads them. The blocks are then dirty, and
+            // written again before anything says that they are durable.
+            let data = self.frames.source(first * BLOCK, count * BLOCK as usize);
+            requests.push(Write { at: first * BLOCK, data });
+            rest = &rest[count..];
+        }
+        debug_assert!(requests.is_sorted_by(|a, b| a.at + a.data.len() as u64 <= b.at));
+        self.write_data_to(device, &requests)?;
+        for index in data.iter() {
+            if planted::is(planted::Bug::CleanAfterWriting) {
+                self.dirty(*index).store(Dirty::CLEAN, Ordering::SeqCst);
+            }
+            let _ = self.change_dirty(*index, Dirty::WRITING, Dirty::CLEAN);
+            if left.binary_search(index).is_err() {
+                self.commits.uncount_data(Dirty::CHANGED);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Marks a block as being written. Returns whether it is to be written now; adds it to `left` where it
+    /// needs another commit.
+    fn begin_write(&self, index: u64, left: &mut Vec<u64>) -> bool {
+        // From now on a change makes the block dirty again.
+        match self.change_dirty(index, Dirty::CHANGED, Dirty::WRITING) {
+            Ok(()) => {}
+            Err(Dirty::PINNED) => {
+                left.push(index);
+                return true;
+            }
+            Err(_) => return false,
+        }
+        // The state is loaded after the mark was set: a thread that claims a block loads the mark after the
+        // claim.
+        let is_resident = state::content(self.state(index)) == Some(DATA);
+        if !is_resident {
+            if self.change_dirty(index, Dirty::WRITING, Dirty::CHANGED).is_ok() {
+                left.push(index);
+            } else {
+                // The block was changed again, and perhaps dropped: that change counts for itself.
+                self.commits.uncount_data(Dirty::CHANGED);
+            }
+        }
+        is_resident
+    }
+
+    /// Writes file data in place; the next commit flushes them.
+    fn write_data_to(&self, device: &dyn Device, requests: &[Write<'_>]) -> Result<(), Fault> {
+        let first = requests.first().map_or(0, |request| request.at);
+        device.write_many(requests).map_err(|e| io_fault(first, "writing", &e))?;
+        self.commits.wrote_data.store(true, Ordering::SeqCst);
+        let bytes = requests.iter().map(|request| request.data.len() as u64).sum();
+        self.commits.counters.data_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes file data in place outside of commits; the next commit flushes them.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; nothing more is written from then on.
+    pub(crate) fn write_data_to_device(&self, requests: &[Write<'_>]) -> Result<(), Fault> {
+        self.guarded(|device| self.write_data_to(device, requests)).map(drop)
+    }
+
+    /// # Errors
+    /// The present value, where it is not `from`.
+    fn change_dirty(&self, index: u64, from: u8, to: u8) -> Result<(), u8> {
+        self.dirty(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).map(|_| ())
+    }
+}
