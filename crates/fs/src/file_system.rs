@@ -1,13 +1,13 @@
 //! The calls that a program can make on a volume wherever its engine runs: in this process, or in the process
 //! that serves a mount.
 
-use crate::bulk::{Applied, Change};
-use crate::error::{Error, Result};
-use crate::tree::MkdirAll;
-use crate::types::{
+use crate::batches::bulk::{Applied, Change};
+use crate::by_path::tree::MkdirAll;
+use crate::running::volume::Volume;
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::types::{
     Attr, Caller, DirEntry, Ino, RenameMode, Resolution, ResolveOptions, Seek, SetAttr, XattrMode,
 };
-use crate::volume::Volume;
 use lanefs_format::{Code, FileKind};
 
 const OWNER: &Caller = &Caller::OWNER;

@@ -26,19 +26,22 @@
 //!
 //! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
 //!
-//! | layer | modules |
+//! | module | what it knows |
 //! |---|---|
-//! | vocabulary | `types`, `options`, `error`, [`expansion`], `threads`, `extent`, `acl`, [`path`], `path_set`, `columns` |
-//! | state of a mounted volume | `counts`, `hints`, `cursors`, `prealloc`, `holds`, `claims`, `journal`; `moves`, `dir_table`: where paths of directories lead; `writer`: the state of one writer; `state`: all of it |
-//! | one attempt of an operation | `attempt`: its view of the volume; `edit`: a change |
-//! | space | `space`: blocks and inodes |
-//! | files | `inode`, `xattr`, `lists`, `perm`, `map`, `visited`; `write_plan`: the file data that a change writes at its end; `data`, `attr`; `transaction`: the end of a change |
-//! | names | `dir`, `orphans`; `lookup`: reading names; `namespace`: changing them; `resolve` |
-//! | running operations | `notice`, `shared`: the state that threads share; `commit`: durability, and the first change; `retry`: attempts until one is valid; `volume` |
-//! | calls by inode number | `checksums`, `ops`, `copy`, `reclaim`, `hold` |
-//! | calls by path | `as_path`; `whole`: files as a whole; `steps`: changes; `by_path`, `path_transaction`, `file`, `replacement`, `read_dir`, `tree`, `batch`, `engine`, `lookup_service`, `read_files`, `epoch_reader`, [`bulk`], `write_many` |
-//! | calls also from another process | `file_system` |
-//! | the volume as a whole | `identity`, `mkfs`, `grow`, `mount`, `freeze`, `inspect`, `used`, `group_use`, `snapshot`, `watch`, `scrub`, `check`; with the feature `_testing`: `unchecked` |
+//! | `vocabulary` | what callers say and hear: [`path`]s, batches of them, attributes, options, errors, columns of answers |
+//! | `mounted` | the state of a mounted volume outside of its bytes: counts, claims, holders, the table of directories |
+//! | `attempt` | the view that one attempt of an operation has; `edit`: a change |
+//! | `space` | blocks and inodes that are taken and given back |
+//! | `files` | inodes, their maps, content, attributes, permissions; the end of a change |
+//! | `names` | directories, single names, whole paths; the directory of orphans |
+//! | `running` | attempts until one is valid, the first change, durability; the [`Volume`] |
+//! | `by_inode` | calls by inode number |
+//! | `by_path` | calls by path: files as a whole, steps of a transaction, open files |
+//! | `batches` | many paths or files at once: lookups, reads, [`bulk`] changes, an epoch, engines |
+//! | `file_system` | calls that also another process answers |
+//! | `lifecycle` | making, mounting, freezing and growing a volume |
+//! | `inspection` | the volume as a whole: blocks in use, snapshots, scrubs, changes for an engine that has a copy |
+//! | `check` | check and repair |
 //!
 //! # Features
 //!
@@ -53,129 +56,61 @@
 //! * This crate does not know which device holds the bytes (`lanefs-store` does), and nothing of kernels,
 //!   GPUs or command lines.
 
-mod acl;
-mod as_path;
 mod attempt;
-mod attr;
-mod batch;
-pub mod bulk;
+mod batches;
+mod by_inode;
 mod by_path;
 mod check;
-mod checksums;
-mod claims;
-mod columns;
-mod commit;
-mod copy;
-mod counts;
-mod cursors;
-mod data;
-mod dir;
-mod dir_table;
-mod edit;
-mod engine;
-mod epoch_reader;
-mod error;
-pub mod escape;
-pub mod expansion;
-mod extent;
-mod file;
 mod file_system;
-mod freeze;
-mod group_table;
-mod group_use;
-mod grow;
-mod hints;
-mod hold;
-mod holds;
-mod identity;
-mod inode;
-mod inspect;
-mod journal;
-mod lists;
-mod lookup;
-mod lookup_service;
-mod map;
-mod memory;
-mod mkfs;
-mod mount;
-mod moves;
-mod namespace;
-mod notice;
-mod ops;
-mod options;
-mod orphans;
-pub mod path;
-mod path_set;
-mod path_transaction;
-mod perm;
-mod pieces;
-mod prealloc;
-mod read_dir;
-mod read_files;
-mod reclaim;
-mod replacement;
-mod resolve;
-mod retry;
-mod scrub;
-mod shared;
-mod snapshot;
+mod files;
+mod inspection;
+mod lifecycle;
+mod mounted;
+mod names;
+mod running;
 mod space;
-mod state;
-mod steps;
-mod threads;
-mod transaction;
-mod tree;
-mod types;
-#[cfg(feature = "_testing")]
-mod unchecked;
-mod used;
-mod visited;
-mod volume;
-mod watch;
-mod whole;
-mod write_many;
-mod write_plan;
-mod writer;
-mod xattr;
+mod vocabulary;
 
-pub use as_path::AsPath;
-pub use check::{CheckOptions, CheckReport, Finding};
-pub use columns::{
-    ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
+pub use batches::bulk;
+pub use batches::engine::{BatchReport, Engine, EngineExt};
+pub use batches::epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
+pub use batches::lookup_service::{Lookup, LookupService, RunningService, ServiceOptions};
+pub use batches::read_files::{
+    ByteRange, FileContents, FileLayout, FileList, FileSink, FileViews, ReadFiles,
 };
-pub use dir_table::DirectoryTableStats;
-pub use engine::{BatchReport, Engine, EngineExt};
-pub use epoch_reader::{EpochBatch, EpochOptions, EpochOrder, EpochReader};
-pub use error::{Error, ErrorKind, Result};
-pub use file::{File, FileMode};
+pub use batches::write_many::WriteMany;
+pub use by_path::file::{File, FileMode};
+pub use by_path::path_transaction::Transaction;
+pub use by_path::read_dir::ReadDir;
+pub use by_path::replacement::Replacement;
+pub use by_path::tree::MkdirAll;
+pub use check::{CheckOptions, CheckReport, Finding};
 pub use file_system::FileSystem;
-pub use group_use::GroupUse;
-pub use lanefs_format::{self as format, Code, FileKind, InodeSize};
-pub use lanefs_store::StoreStats as Stats;
-pub use lanefs_store::Watched;
-pub use lanefs_store::host_path;
+pub use inspection::group_use::GroupUse;
+pub use inspection::scrub::{ScrubReport, WrongBlock, WrongContent};
+pub use inspection::snapshot::VolumeSnapshot;
+#[cfg(feature = "_testing")]
+pub use inspection::unchecked::Unchecked;
+pub use inspection::used::UsedBlocks;
+pub use inspection::watch::Watch;
+pub use lanefs_format as format;
+pub use lanefs_format::{Code, FileKind, InodeSize};
 pub use lanefs_store::{
     Choice, Device, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice, Read,
-    ReadErrors, Write, has_writer,
+    ReadErrors, StoreStats as Stats, Watched, Write, has_writer, host_path,
 };
-pub use lookup_service::{Lookup, LookupService, RunningService, ServiceOptions};
-pub use notice::Changed;
-pub use options::{Access, CreateOptions, OpenOptions};
-pub use path_set::{BadOffsets, PathSet, Paths};
-pub use path_transaction::Transaction;
-pub use read_dir::ReadDir;
-pub use read_files::{ByteRange, FileContents, FileLayout, FileList, FileSink, FileViews, ReadFiles};
-pub use replacement::Replacement;
-pub use scrub::{ScrubReport, WrongBlock, WrongContent};
-pub use snapshot::VolumeSnapshot;
-pub use tree::MkdirAll;
-pub use types::*;
-#[cfg(feature = "_testing")]
-pub use unchecked::Unchecked;
-pub use used::UsedBlocks;
-pub use volume::Volume;
-pub use watch::Watch;
-pub use write_many::WriteMany;
+pub use mounted::dir_table::DirectoryTableStats;
+pub use running::volume::Volume;
+pub use vocabulary::as_path::AsPath;
+pub use vocabulary::columns::{
+    ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
+};
+pub use vocabulary::error::{Error, ErrorKind, Result};
+pub use vocabulary::notice::Changed;
+pub use vocabulary::options::{Access, CreateOptions, OpenOptions};
+pub use vocabulary::path_set::{BadOffsets, PathSet, Paths};
+pub use vocabulary::types::*;
+pub use vocabulary::{escape, expansion, path};
 
 // The examples of both READMEs are compiled with the other examples.
 #[cfg(doctest)]

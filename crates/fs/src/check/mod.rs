@@ -52,53 +52,29 @@
 //! file's end in its last block are zero. A block of pointers whose chunk table is lost has lost
 //! its checksum with it; a repair then accepts it as it is when all its pointers are valid.
 
-mod batches;
-mod bits;
-mod block_set;
+mod blocks;
 mod directories;
-mod findings;
-mod group_block;
-mod groups;
-mod inode_table;
 mod inodes;
-mod invariants;
-mod journal;
-mod journal_state;
-mod leaves;
-mod links;
-mod lists;
-mod lost_and_found;
-mod maps;
-mod names;
-mod obstacles;
-mod owners;
+mod outcome;
 mod pass;
-mod progress;
-mod rebuild;
-mod report;
-mod space;
-mod sums;
-mod targets;
-mod trees;
-mod volume;
+mod repair;
 mod walk;
-mod xattrs;
 
 use crate::attempt::Core;
-use crate::error::Result;
-use crate::hints::Hints;
-use crate::moves::MoveCause;
-use crate::options::Access;
-use crate::prealloc::Prealloc;
-use crate::volume::Volume;
-use crate::writer::Writer;
-use journal_state::JournalState;
+use crate::mounted::hints::Hints;
+use crate::mounted::moves::MoveCause;
+use crate::mounted::prealloc::Prealloc;
+use crate::mounted::writer::Writer;
+use crate::running::volume::Volume;
+use crate::vocabulary::error::Result;
+use crate::vocabulary::options::Access;
 use lanefs_format::{BLOCK, Code};
 use lanefs_store::{Reader, Totals};
-use obstacles::{MAKE_ROOM, Obstacles};
+use outcome::journal_state::JournalState;
+use outcome::obstacles::{MAKE_ROOM, Obstacles};
+use outcome::progress::Progress;
+pub use outcome::report::{CheckReport, Finding};
 use pass::{Pass, Tables};
-use progress::Progress;
-pub use report::{CheckReport, Finding};
 use std::collections::BTreeSet;
 
 /// Most passes of a repair: one repairs the faults that the one before uncovered.

@@ -1,16 +1,16 @@
 //! Visits every inode: each claims the blocks that it owns.
 
-use super::block_set::BlockSet;
-use super::findings::{Findings, Tally};
-use super::inode_table::InodeBlock;
 use super::inodes::check_fields;
-use super::invariants as iv;
-use super::maps::MapScan;
 use super::pass::{ChainRebuild, Pass};
-use super::progress::Progress;
-use super::xattrs::Chain;
-use crate::acl::AclKind;
-use crate::error::Outcome;
+use crate::check::inodes::maps::MapScan;
+use crate::check::inodes::xattrs::Chain;
+use crate::check::outcome::findings::{Findings, Tally};
+use crate::check::outcome::invariants as iv;
+use crate::check::outcome::progress::Progress;
+use crate::check::pass::block_set::BlockSet;
+use crate::check::pass::inode_table::InodeBlock;
+use crate::vocabulary::acl::AclKind;
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{BLOCK, FileKind, INODE_DEPTH_SHIFT, INODE_INLINE, inode as f};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,11 +5,11 @@ use super::groups::{chunk_at, clear_bits, free_chunk, of_chunk, peek};
 use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, describe, table_entry};
 use super::take::alloc_chunk;
-use crate::cursors::RoomKind;
-use crate::edit::Edit;
-use crate::error::Outcome;
-use crate::extent::Extent;
-use crate::writer::Freed;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::RoomKind;
+use crate::mounted::writer::Freed;
+use crate::vocabulary::error::Outcome;
+use crate::vocabulary::extent::Extent;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, GROUP, chunk_entry, chunk_header,
     group as f,

@@ -15,10 +15,10 @@ use super::groups::{clear_bits, next, peek, seem_used};
 use super::search::{Kind, is_full, likely, walk};
 use super::take::mark_used;
 use crate::attempt::Core;
-use crate::edit::Edit;
-use crate::error::Outcome;
-use crate::extent::Extent;
-use crate::prealloc::SMALL;
+use crate::attempt::edit::Edit;
+use crate::mounted::prealloc::SMALL;
+use crate::vocabulary::error::Outcome;
+use crate::vocabulary::extent::Extent;
 use lanefs_format::{BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Code, group as f};
 use lanefs_store::Fault;
 

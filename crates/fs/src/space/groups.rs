@@ -1,11 +1,11 @@
 //! Block groups: bitmaps of blocks.
 
 use crate::attempt::Core;
-use crate::cursors::RoomKind;
-use crate::edit::Edit;
-use crate::error::Outcome;
-use crate::extent::Extent;
-use crate::writer::Freed;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::RoomKind;
+use crate::mounted::writer::Freed;
+use crate::vocabulary::error::Outcome;
+use crate::vocabulary::extent::Extent;
 use lanefs_alloc::bitmap;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, CHUNKS_PER_GROUP, group as f, sums_chunk,

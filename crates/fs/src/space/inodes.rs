@@ -5,9 +5,9 @@ use super::groups::{chunk_at, group, of_chunk, peek};
 use super::search::{Kind, goes_on, walk, with_chunks};
 use super::tables::{chunk_table, table_entry};
 use crate::attempt::Core;
-use crate::cursors::RoomKind;
-use crate::edit::Edit;
-use crate::error::Outcome;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::RoomKind;
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Code, GROUP, InodeSize, chunk_entry,
     group as f, inode,

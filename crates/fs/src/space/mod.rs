@@ -1,10 +1,10 @@
 //! The allocator of a volume: extents of data blocks, metadata blocks, inodes.
 //!
 //! Data blocks come from the bitmaps of block groups: large extents directly, small ones from the
-//! [preallocation](crate::prealloc) of the writer. Metadata blocks come from metadata chunks, which are
+//! [preallocation](crate::mounted::prealloc) of the writer. Metadata blocks come from metadata chunks, which are
 //! aligned and are taken from the bitmaps as a whole. Inodes come from inode blocks, which are metadata
 //! blocks. The checksums of a group's file data lie in its first metadata chunk, which is made when the group
-//! is first used. [`Hints`](crate::hints::Hints) remember where to search next; the truth is in the blocks of the
+//! is first used. [`Hints`](crate::mounted::hints::Hints) remember where to search next; the truth is in the blocks of the
 //! volume.
 
 mod chunks;

@@ -3,7 +3,7 @@
 use super::groups::group;
 use super::tables::table_entry;
 use crate::attempt::Core;
-use crate::error::Outcome;
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, chunk_entry,
     group as g,

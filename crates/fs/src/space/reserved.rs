@@ -1,9 +1,9 @@
 //! Blocks that no file ever gets: structures at fixed positions, and the chunks of checksums.
 
 use super::groups::{clear_bits, flip, group};
-use crate::edit::Edit;
-use crate::error::Outcome;
-use crate::extent::Extent;
+use crate::attempt::edit::Edit;
+use crate::vocabulary::error::Outcome;
+use crate::vocabulary::extent::Extent;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, BlockKind, group as f, sums_chunk};
 
 /// Bits of a bitmap's word.

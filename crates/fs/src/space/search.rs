@@ -9,9 +9,9 @@
 
 use super::groups::peek;
 use crate::attempt::Core;
-use crate::cursors::{RoomCursor, RoomKind, Walk};
-use crate::edit::Edit;
-use crate::error::Outcome;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::{RoomCursor, RoomKind, Walk};
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Field, group as f};
 use lanefs_store::{Fault, View};
 use std::ops::Range;

@@ -2,9 +2,9 @@
 
 use super::groups::of_chunk;
 use crate::attempt::Core;
-use crate::cursors::RoomKind;
-use crate::edit::Edit;
-use crate::error::Outcome;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::RoomKind;
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{
     BLOCK, BlockKind, CHUNK_HEADER_BLOCKS, SUMS_PER_GROUP, chunk_entry, chunk_header, group as f, sums,
     sums_chunk,

@@ -3,9 +3,9 @@
 use super::groups::{chunk_at, flip, group, next, peek};
 use super::search::{Kind, is_full, likely, walk};
 use super::tables::{make_table, set_up};
-use crate::cursors::RoomKind;
-use crate::edit::Edit;
-use crate::error::Outcome;
+use crate::attempt::edit::Edit;
+use crate::mounted::cursors::RoomKind;
+use crate::vocabulary::error::Outcome;
 use lanefs_format::{
     BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, CHUNKS_PER_GROUP, Code, GROUP, group as f, sums_chunk,
 };

@@ -1,10 +1,10 @@
 //! Chunks of metadata that are freed: what others still know of them, and what is written of them.
 
 use super::of_chunk;
-use crate::hints::Hints;
-use crate::options::{Access, CreateOptions, OpenOptions};
-use crate::types::Caller;
-use crate::volume::Volume;
+use crate::mounted::hints::Hints;
+use crate::running::volume::Volume;
+use crate::vocabulary::options::{Access, CreateOptions, OpenOptions};
+use crate::vocabulary::types::Caller;
 use lanefs_format::{BLOCK, CHUNK, group as f};
 
 const OWNER: Caller = Caller::OWNER;

@@ -391,7 +391,7 @@ fn repair_again(device: image::Overlay, after: &[Path]) -> std::result::Result<(
 
 #[test]
 fn each_invariant_has_a_planted_fault() {
-    let document = include_str!("../../src/check/invariants.rs");
+    let document = include_str!("../../src/check/outcome/invariants.rs");
     let known: Vec<&str> = document
         .lines()
         .filter_map(|line| line.split_once(" = \"")?.1.split_once("\", \""))
