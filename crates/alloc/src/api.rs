@@ -1,15 +1,14 @@
 //! The heap as functions, and as Rust's global allocator.
 
-use crate::bin::Bin;
-use crate::checks::Checks;
-use crate::class::{self, C_WORDS, LARGEST, TINY, WORDS};
-use crate::guard;
-use crate::header::{from_caller, unit_of};
+use crate::checking::checks::Checks;
+use crate::checking::{guard, misuse};
 use crate::heap::Heap;
-use crate::large;
-use crate::misuse;
+use crate::slabs::bin::Bin;
+use crate::slabs::class::{self, C_WORDS, LARGEST, TINY, WORDS};
+use crate::slabs::header::{from_caller, unit_of};
+use crate::slabs::large;
 use crate::stats::Stats;
-use crate::thread::{REGISTRY, attach, heap, own_heap};
+use crate::threads::thread::{REGISTRY, attach, heap, own_heap};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 

@@ -5,58 +5,43 @@
 //! blocks use them too. The heap is [`LaneAlloc`], or [`malloc`] and [`free`]. `docs/allocator.md` follows a
 //! pointer through the layers, and counts the instructions of each step.
 //!
-//! Each module uses those above it in this table:
+//! # Modules
 //!
-//! | module | |
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
 //! |---|---|
-//! | `planted`, `message`, `misuse`, `checks`, `lock` | planted bugs; messages and failed checks; the grades; a lock that allocates nothing |
-//! | `os`, `clock` | memory of the kernel; ticks |
+//! | `planted` | bugs that schedule tests plant |
+//! | `host` | pages of the kernel, a clock, a lock that allocates nothing, messages of failed checks |
+//! | `checking` | misuse by the program: grades of checks, guard bytes |
 //! | [`bitmap`], [`policy`] | runs of free bits; magazine, range, and the source that refills them |
-//! | `class`, `unit`, `slab_shape` | sizes; pieces of address space; the layout of a slab |
-//! | `pool`, `backend` | units; the state that all heaps share |
-//! | `ring`, `inbox`, `outbox` | remote frees |
-//! | `header`, `guard` | the start of a unit, and the way from an object to it; guard bytes |
-//! | `slab`, `slab_list`, `bin`, `large` | objects of one class; large objects |
-//! | `stats`, `heap` | the heap of one thread |
-//! | `registry`, `settings`, `thread` | heaps of threads that have ended; the environment; the heap of each thread |
+//! | `memory` | units of address space, the pool of them |
+//! | `frees` | frees by other threads |
+//! | `slabs` | size classes, slabs of one class, large objects |
+//! | `stats` | statistics |
+//! | `heap` | the heap of one thread |
+//! | `threads` | the heaps of all threads, and of those that have ended; settings from the environment |
 //! | `api` | functions, and the global allocator |
 
 mod api;
-mod backend;
-mod bin;
 pub mod bitmap;
-mod checks;
-mod class;
-mod clock;
-mod guard;
-mod header;
+mod checking;
+mod frees;
 mod heap;
-mod inbox;
-mod large;
-mod lock;
-mod message;
-mod misuse;
-mod os;
-mod outbox;
+mod host;
+mod memory;
 mod planted;
 pub mod policy;
-mod pool;
-mod registry;
-mod ring;
 #[cfg(all(test, feature = "_shuttle"))]
 mod schedules;
-mod settings;
-mod slab;
-mod slab_list;
-mod slab_shape;
+mod slabs;
 mod stats;
-mod thread;
-mod unit;
+mod threads;
 
 pub use api::{LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
-pub use bin::OutOfMemory;
-pub use checks::Checks;
-pub use class::LARGEST;
+pub use checking::checks::Checks;
+pub use slabs::bin::OutOfMemory;
+pub use slabs::class::LARGEST;
 pub use stats::Stats;
 
 // The example of the README is compiled with the other examples.

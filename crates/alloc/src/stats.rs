@@ -1,6 +1,6 @@
 //! Counters of a heap.
 
-use crate::message::Line;
+use crate::host::message::Line;
 
 /// Numbers of events in one heap, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,17 +1,17 @@
 //! Allocation from slabs, and frees that are not quick.
 
 use super::{Heap, Own};
-use crate::backend::Backend;
-use crate::bin::{Bin, SlabSource};
-use crate::checks::Checks;
-use crate::class::{self, SIZES};
-use crate::guard::{self, GUARD_BYTES};
-use crate::header::unit_of;
-use crate::large;
-use crate::misuse;
-use crate::os;
+use crate::checking::checks::Checks;
+use crate::checking::guard::{self, GUARD_BYTES};
+use crate::checking::misuse;
+use crate::host::os;
+use crate::memory::backend::Backend;
 use crate::policy::Layers;
-use crate::slab::Slab;
+use crate::slabs::bin::{Bin, SlabSource};
+use crate::slabs::class::{self, SIZES};
+use crate::slabs::header::unit_of;
+use crate::slabs::large;
+use crate::slabs::slab::Slab;
 use std::ptr::null_mut;
 
 impl Heap {

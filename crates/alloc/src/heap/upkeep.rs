@@ -1,13 +1,13 @@
 //! Objects and memory that a heap gives back.
 
 use super::{Heap, NO_HEAP, Own};
-use crate::backend::Backend;
-use crate::checks::Checks;
-use crate::class::CLASSES;
-use crate::clock;
-use crate::message::debug_assert_state;
+use crate::checking::checks::Checks;
+use crate::host::clock;
+use crate::host::message::debug_assert_state;
+use crate::memory::backend::Backend;
 use crate::policy::{Bump, Source};
-use crate::slab::Slab;
+use crate::slabs::class::CLASSES;
+use crate::slabs::slab::Slab;
 use lanefs_sync::point;
 
 impl Heap {

@@ -1,12 +1,11 @@
 //! A registry for one schedule, threads with heaps of it, and objects with known contents.
 
-use crate::bin::Bin;
-use crate::checks::Checks;
-use crate::class;
-use crate::header::from_caller;
+use crate::checking::checks::Checks;
 use crate::heap::Heap;
-use crate::large;
-use crate::registry::Registry;
+use crate::slabs::bin::Bin;
+use crate::slabs::header::from_caller;
+use crate::slabs::{class, large};
+use crate::threads::registry::Registry;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};

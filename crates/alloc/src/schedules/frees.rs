@@ -2,7 +2,7 @@
 
 use super::explorer::{explore, finds};
 use super::fixture::{BIG, Fixture, GUARDED, Object};
-use crate::checks::Checks;
+use crate::checking::checks::Checks;
 use crate::planted::PlantedBug::{EarlyReuse, LostUpdate, Miscount, NoSwap, SameSlot};
 use lanefs_sync::point;
 use shuttle::thread;

@@ -1,7 +1,7 @@
 //! The lock.
 
 use super::explorer::{explore, finds};
-use crate::lock::Lock;
+use crate::host::lock::Lock;
 use crate::planted::PlantedBug::OpenLock;
 use lanefs_sync::point;
 use shuttle::thread;

@@ -1,7 +1,7 @@
 //! The slabs of one class that have free objects. (A slab without free objects is found through its objects.)
 
-use crate::message::debug_assert_state;
-use crate::slab::{Links, Slab};
+use super::slab::{Links, Slab};
+use crate::host::message::debug_assert_state;
 
 /// A list of slabs. Those that are mostly in use come first and are filled first; those that are mostly free
 /// come last, and may become empty.

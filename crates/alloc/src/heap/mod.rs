@@ -8,15 +8,15 @@
 mod slow;
 mod upkeep;
 
-use crate::backend::Backend;
-use crate::bin::Bin;
-use crate::checks::Checks;
-use crate::class::{C_WORDS, CLASSES, MAGAZINE_TOTAL, SIZES, magazine_capacity};
-use crate::header::unit_of;
-use crate::inbox::Inbox;
-use crate::os;
-use crate::outbox::Outbox;
+use crate::checking::checks::Checks;
+use crate::frees::inbox::Inbox;
+use crate::frees::outbox::Outbox;
+use crate::host::os;
+use crate::memory::backend::Backend;
 use crate::policy::{Layers, Magazine};
+use crate::slabs::bin::Bin;
+use crate::slabs::class::{C_WORDS, CLASSES, MAGAZINE_TOTAL, SIZES, magazine_capacity};
+use crate::slabs::header::unit_of;
 use crate::stats::Stats;
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
@@ -165,7 +165,7 @@ impl Heap {
     /// Returns the bin for a size in words, with the alignment of C.
     ///
     /// # Safety
-    /// The words are those of a size up to [`TINY`](crate::class::TINY).
+    /// The words are those of a size up to [`TINY`](crate::slabs::class::TINY).
     #[inline(always)]
     pub(crate) unsafe fn bin_for_words(heap: *mut Heap, words: usize) -> *mut Bin {
         // SAFETY: the caller's promise; this table does not change.

@@ -1,9 +1,9 @@
 //! Where the objects of each class lie in a slab.
 
+use super::class::{CLASSES, LARGEST, SIZES};
 use crate::bitmap;
-use crate::class::{CLASSES, LARGEST, SIZES};
-use crate::os;
-use crate::unit::{HEADER_BYTES, UNIT};
+use crate::host::os;
+use crate::memory::unit::{HEADER_BYTES, UNIT};
 
 /// Bits of a reciprocal after the binary point.
 pub(crate) const SHIFT: u32 = 40;

@@ -6,8 +6,8 @@
 mod mapping;
 mod region;
 
-use crate::clock;
-use crate::unit::Units;
+use super::unit::Units;
+use crate::host::clock;
 use mapping::Mappings;
 use region::{MAX_UNITS, Region};
 use std::ptr::NonNull;
@@ -154,7 +154,7 @@ impl Drop for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unit::{HEADER_BYTES, UNIT};
+    use crate::memory::unit::{HEADER_BYTES, UNIT};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

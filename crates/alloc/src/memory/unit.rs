@@ -1,6 +1,6 @@
 //! Units: pieces of 256 KiB of address space, each with a header at its start.
 
-use crate::os::PAGE;
+use crate::host::os::PAGE;
 use std::ptr::NonNull;
 
 /// Bytes of a unit, and its alignment: one mask leads from a pointer to the header of its unit.

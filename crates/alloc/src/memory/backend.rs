@@ -1,8 +1,8 @@
 //! State that all heaps share: the units, and the grade of checks.
 
-use crate::checks::Checks;
-use crate::lock::Lock;
-use crate::pool::Pool;
+use super::pool::Pool;
+use crate::checking::checks::Checks;
+use crate::host::lock::Lock;
 use lanefs_sync::atomic::{AtomicU32, Ordering};
 
 /// The supply below all heaps. The process has one; tests make their own.

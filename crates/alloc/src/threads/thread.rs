@@ -1,8 +1,8 @@
 //! The heap of each thread: a word of the thread, the end of a thread, and copies of the process.
 
+use super::registry::Registry;
+use super::settings;
 use crate::heap::{Heap, NO_HEAP};
-use crate::registry::Registry;
-use crate::settings;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// All heaps of the process.

@@ -1,10 +1,10 @@
 //! The registry: the backend, and heaps whose threads have ended.
 
-use crate::backend::Backend;
-use crate::clock;
 use crate::heap::Heap;
-use crate::lock::Lock;
-use crate::message::debug_assert_state;
+use crate::host::clock;
+use crate::host::lock::Lock;
+use crate::host::message::debug_assert_state;
+use crate::memory::backend::Backend;
 use crate::planted::PlantedBug;
 use crate::stats::Stats;
 use lanefs_sync::{is_planted, point, size};

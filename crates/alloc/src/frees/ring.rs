@@ -1,6 +1,6 @@
 //! A ring of objects that many threads fill and one thread empties, without a lock.
 
-use crate::message::debug_assert_state;
+use crate::host::message::debug_assert_state;
 use crate::planted::PlantedBug;
 use lanefs_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use lanefs_sync::{is_planted, point, size};

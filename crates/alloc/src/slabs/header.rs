@@ -5,10 +5,10 @@
 //! address, and reaches object ([`from_caller`]) and header ([`unit_of`]) with the provenance that the pool
 //! exposed when it mapped the units. Nothing else makes a pointer from an address.
 
-use crate::class::CLASSES;
-use crate::inbox::Inbox;
+use super::class::CLASSES;
+use crate::frees::inbox::Inbox;
+use crate::memory::unit::{HEADER_BYTES, POOL_PART, UNIT};
 use crate::policy::Layers;
-use crate::unit::{HEADER_BYTES, POOL_PART, UNIT};
 use lanefs_sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::{NonNull, null_mut};
 

@@ -1,9 +1,9 @@
 //! Regions: up to 1 GiB of address space that is reserved at once, and bitmaps of its units.
 
 use crate::bitmap;
-use crate::message::debug_assert_state;
-use crate::os;
-use crate::unit::{UNIT, Units};
+use crate::host::message::debug_assert_state;
+use crate::host::os;
+use crate::memory::unit::{UNIT, Units};
 use lanefs_sync::point;
 use std::ptr::NonNull;
 

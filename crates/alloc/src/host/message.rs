@@ -1,6 +1,6 @@
 //! Lines on standard error, and the end of a program that misused the heap. Nothing here allocates.
 
-use crate::os::keeping_errno;
+use super::os::keeping_errno;
 
 /// Bytes of a line, its end included. A line that would be longer is cut off.
 const LINE_BYTES: usize = 256;
@@ -21,7 +21,15 @@ pub(crate) fn fail(what: &str, address: usize) -> ! {
 macro_rules! debug_assert_state {
     ($condition:expr, $what:literal) => {
         if cfg!(debug_assertions) && !$condition {
-            $crate::message::broken(concat!("broken invariant: ", $what, " (", file!(), ":", line!(), ")"));
+            $crate::host::message::broken(concat!(
+                "broken invariant: ",
+                $what,
+                " (",
+                file!(),
+                ":",
+                line!(),
+                ")"
+            ));
         }
     };
 }

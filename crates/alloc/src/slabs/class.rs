@@ -3,7 +3,7 @@
 //! Classes are 8 bytes apart up to 64 bytes. Above, each doubling has eight classes, so an object wastes at
 //! most an eighth of its class.
 
-use crate::os::PAGE;
+use crate::host::os::PAGE;
 
 /// Bytes of the largest object of a slab; a larger one has units of its own.
 pub const LARGEST: usize = 32 << 10;

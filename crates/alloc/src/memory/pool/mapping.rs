@@ -1,8 +1,8 @@
 //! Mappings of their own, for objects that are too large for a region or have too large an alignment.
 
-use crate::message::debug_assert_state;
-use crate::os;
-use crate::unit::{HEADER_BYTES, POOL_PART, UNIT, Units};
+use crate::host::message::debug_assert_state;
+use crate::host::os;
+use crate::memory::unit::{HEADER_BYTES, POOL_PART, UNIT, Units};
 use std::ptr::{NonNull, null_mut};
 
 /// The pool's own part of a mapping, after the header of the object in it.

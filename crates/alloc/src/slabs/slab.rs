@@ -3,16 +3,16 @@
 //! All but the owner in the header belongs to the thread of the heap that owns the slab. So a [`Slab`] is a
 //! pointer, and never a reference to the whole: another thread may read the owner at any time.
 
+use super::class::SIZES;
+use super::header::{Header, unit_of};
+use super::slab_shape::{SHAPES, SHIFT, SlabShape};
 use crate::bitmap;
-use crate::class::SIZES;
-use crate::header::{Header, unit_of};
-use crate::inbox::Inbox;
-use crate::message::debug_assert_state;
-use crate::misuse;
-use crate::os;
+use crate::checking::misuse;
+use crate::frees::inbox::Inbox;
+use crate::host::message::debug_assert_state;
+use crate::host::os;
+use crate::memory::unit::HEADER_BYTES;
 use crate::policy::Layers;
-use crate::slab_shape::{SHAPES, SHIFT, SlabShape};
-use crate::unit::HEADER_BYTES;
 use std::ptr::NonNull;
 
 /// A slab of the calling thread's heap, or of one that no thread has.
@@ -334,7 +334,7 @@ const SMALLEST_CLASS: usize = if cfg!(miri) { 50 } else { 0 };
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unit::UNIT;
+    use crate::memory::unit::UNIT;
 
     #[test]
     fn objects_of_every_class_lie_in_their_unit_and_are_found_again() {
@@ -369,8 +369,8 @@ mod tests {
 #[cfg(test)]
 mod properties {
     use super::*;
-    use crate::class::CLASSES;
-    use crate::unit::UNIT;
+    use crate::memory::unit::UNIT;
+    use crate::slabs::class::CLASSES;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

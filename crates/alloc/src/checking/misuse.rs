@@ -1,6 +1,6 @@
 //! Ways in which a program misuses the heap. Each ends the program.
 
-use crate::message;
+use crate::host::message;
 
 /// Ends the program: it wrote past the end of an object.
 #[cold]

@@ -1,14 +1,13 @@
 //! Bins: the objects of one class in a heap, in the layers of the thread and in slabs below them.
 
-use crate::backend::Backend;
-use crate::checks::Checks;
-use crate::guard;
-use crate::header::Header;
-use crate::inbox::Inbox;
-use crate::misuse;
+use super::header::Header;
+use super::slab::Slab;
+use super::slab_list::SlabList;
+use crate::checking::checks::Checks;
+use crate::checking::{guard, misuse};
+use crate::frees::inbox::Inbox;
+use crate::memory::backend::Backend;
 use crate::policy::{Bump, Layers, Source};
-use crate::slab::Slab;
-use crate::slab_list::SlabList;
 use std::ptr::NonNull;
 
 /// Free objects that become the bump range if so many or more are consecutive. A shorter run goes into the

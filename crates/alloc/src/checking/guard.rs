@@ -3,7 +3,7 @@
 //! Behind the requested bytes of an object lie guard bytes of a known value, and at its end the requested
 //! size, mixed with the address. A free object is filled with another known value.
 
-use crate::misuse;
+use super::misuse;
 use std::slice;
 
 /// Bytes of an object that are not its user's: eight guard bytes at least, and the size.

@@ -1,8 +1,8 @@
 //! Settings from the environment. Nothing here allocates.
 
-use crate::backend::Backend;
-use crate::checks::Checks;
-use crate::message::Line;
+use crate::checking::checks::Checks;
+use crate::host::message::Line;
+use crate::memory::backend::Backend;
 use std::ffi::CStr;
 
 /// Returns the value of a variable, or nothing if it is not set.

@@ -1,11 +1,11 @@
 //! Large objects: too large for a slab, or with too large an alignment. Each has units of its own.
 
-use crate::backend::Backend;
-use crate::checks::Checks;
-use crate::header::Header;
-use crate::misuse;
-use crate::os;
-use crate::unit::{HEADER_BYTES, UNIT, Units};
+use super::header::Header;
+use crate::checking::checks::Checks;
+use crate::checking::misuse;
+use crate::host::os;
+use crate::memory::backend::Backend;
+use crate::memory::unit::{HEADER_BYTES, UNIT, Units};
 use std::ptr::{NonNull, null_mut};
 
 /// Allocates `size` bytes at a multiple of `align`, a power of two; returns the object, and whether all bytes

@@ -1,6 +1,6 @@
 //! A lock that allocates nothing: the heap cannot use one that may allocate.
 
-use crate::message::debug_assert_state;
+use super::message::debug_assert_state;
 use crate::planted::PlantedBug;
 use lanefs_sync::atomic::{AtomicU32, Ordering};
 use lanefs_sync::is_planted;

@@ -4,9 +4,9 @@
 //! processors. A list that runs through the objects takes those that find the ring full. It needs no room,
 //! and costs the owner a wait for each object.
 
-use crate::misuse;
+use super::ring::Ring;
+use crate::checking::misuse;
 use crate::planted::PlantedBug;
-use crate::ring::Ring;
 use lanefs_sync::atomic::{AtomicPtr, Ordering};
 use lanefs_sync::is_planted;
 use std::ptr::{NonNull, null_mut};

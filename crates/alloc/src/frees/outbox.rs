@@ -1,7 +1,7 @@
 //! Objects that a thread freed for another heap, until it sends them.
 
-use crate::inbox::Inbox;
-use crate::message::debug_assert_state;
+use super::inbox::Inbox;
+use crate::host::message::debug_assert_state;
 use crate::planted::PlantedBug;
 use lanefs_sync::{is_planted, size};
 use std::ptr::null;
@@ -9,7 +9,7 @@ use std::ptr::null;
 /// Objects that are sent at once.
 const BATCH: usize = size(32, 3);
 
-const _: () = assert!(BATCH <= crate::ring::CAPACITY, "an empty ring has room for a batch");
+const _: () = assert!(BATCH <= super::ring::CAPACITY, "an empty ring has room for a batch");
 
 /// A batch of objects for one heap.
 pub(crate) struct Outbox {
