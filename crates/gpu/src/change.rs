@@ -1,15 +1,15 @@
 //! Changes of directories: names found, and hash regions rebuilt, for the volume's batches of changes.
 
 use crate::error::Result;
-use crate::layout::{FORM_REGION, FORM_SMALL};
-use crate::mirror::Mirror;
-use crate::mirrored::{EngineState, Mirrored, refresh};
-use crate::structures::{
+use crate::lookups::mirrored::{EngineState, Mirrored, refresh};
+use crate::resident::mirror::Mirror;
+use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::shared::layout::{FORM_REGION, FORM_SMALL};
+use crate::shared::structures::{
     BuiltRecord, ChangeLists, ChangedWord, EntryRecord, HeadRecord, Parameters, SeekAnswer, SeekRequest,
     TaskRecord, WordsHeader,
 };
-use crate::tables::{MirrorTables, PARAMETERS};
-use crate::tasks::{TaskView, Tasks};
+use crate::shared::tasks::{TaskView, Tasks};
 use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
 use lanefs::bulk::{
     Applied, Batch, Built, Change, DirEngine, Frozen, Head, Home, Lookup, LookupRequest, Rebuilt, Shares,

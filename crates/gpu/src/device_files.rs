@@ -8,9 +8,9 @@
 //!
 //! Where the host maps the device's memory the files are read straight into it.
 
-use crate::bounce::BounceBuffers;
 use crate::error::{Error, Result};
-use crate::mirrored::Mirrored;
+use crate::lookups::mirrored::Mirrored;
+use crate::resident::bounce::BounceBuffers;
 use crate::vulkan::{Buffer, Commands, Device, ExportedMemory, MemoryLocation};
 use lanefs::{Code, FileLayout, FileList, FileSink, ReadFiles, Volume};
 use std::ops::Range;

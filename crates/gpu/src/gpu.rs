@@ -1,15 +1,15 @@
 //! A device that has passed its probes.
 
-use crate::context::{DeviceContext, GpuOptions, Probes};
 use crate::device_files::{DeviceFiles, DeviceFilesOptions};
 use crate::error::Result;
-use crate::kept_texts::KeptTexts;
-use crate::mirrored::{MirrorOptions, Mirrored};
-use crate::patterns::Patterns;
+use crate::inputs::patterns::Patterns;
+use crate::kernels::context::{DeviceContext, GpuOptions, Probes};
+use crate::lookups::mirrored::{MirrorOptions, Mirrored};
 use crate::probe::{self, Probed};
-use crate::ranked::RankedPaths;
-use crate::scan::TextScan;
-use crate::text_hash::TextHash;
+use crate::searches::kept_texts::KeptTexts;
+use crate::searches::ranked::RankedPaths;
+use crate::searches::scan::TextScan;
+use crate::searches::text_hash::TextHash;
 use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 use std::sync::Arc;

@@ -14,87 +14,78 @@
 //!   of the interface for programs.
 //!
 //! `docs/gpu.md` describes how they work together.
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `error` | errors of a device |
+//! | `shared` | structures and constants that Rust and GLSL share; limits of a batch |
+//! | `inputs` | words that kernels read besides the volume: [`Filter`]s, [`Patterns`], [`Needles`] |
+//! | `vulkan` | devices, memory, commands |
+//! | `kernel_list`, `kernels` | all kernels; their pipelines on a device |
+//! | `twin` | each kernel in Rust, and what the host does for it |
+//! | `resident` | what stays in a device's memory: the mirror, caches of directories |
+//! | `lookups` | batches of paths: lookups, searches by name, listings |
+//! | `searches` | patterns in texts, hashes of texts, ranks of paths |
+//! | `change` | the directories' part of a batch of changes |
+//! | `device_files` | contents of files in the device's memory |
+//! | `probe` | answers that are known, before a device is used |
+//! | `gpu` | a device whose kernels have been probed |
+//! | `engines` | the choice of an engine |
+//! | `testing` | the interface for tests (feature `_testing`) |
 
 // The twins that no probe calls, and the generator of GLSL, are for tests; they are compiled in any case,
 // so that they exist.
 #![cfg_attr(not(feature = "_testing"), allow(dead_code, unreachable_pub))]
 
+mod inputs;
+mod lookups;
+mod resident;
+mod searches;
+mod shared;
+#[cfg(test)]
+mod tests;
 #[macro_use]
 mod kernel_list;
 
-mod batch;
-mod below;
-mod bounce;
-mod cache;
 mod change;
-mod column_layout;
-mod context;
 mod device_files;
-#[cfg(test)]
-mod device_files_tests;
-mod dir_table;
-mod direct;
 mod engines;
 mod error;
-#[cfg(test)]
-mod failures;
-mod filter;
-mod find;
 mod gpu;
-mod hash_lists;
-mod kept;
-mod kept_texts;
 mod kernels;
-mod layout;
-mod limits;
-mod list;
-mod mirror;
-mod mirrored;
-mod needles;
-mod output;
-mod path_bundles;
-mod patterns;
-mod pending;
 mod probe;
-mod query;
-mod random_batches;
-mod ranked;
-mod scan;
-mod structures;
-mod tables;
-mod tasks;
 #[cfg(feature = "_testing")]
 pub mod testing;
-mod text_device;
-mod text_hash;
 #[cfg(feature = "_testing")]
 pub mod twin;
 #[cfg(not(feature = "_testing"))]
 mod twin;
 mod vulkan;
-mod warm;
-mod woven;
 
-pub use below::Below;
 pub use change::Changes;
-#[cfg(feature = "_testing")]
-pub use context::{GpuOptions, Probes};
 pub use device_files::{DeviceFiles, DeviceFilesOptions};
 pub use engines::{Auto, Cost, EngineChoice, EngineOptions, Engines};
 pub use error::{Error, Result};
-pub use filter::{Filter, Names};
-pub use find::Match;
 pub use gpu::Gpu;
-pub use kept::KeptPaths;
-pub use kept_texts::{KeptScan, KeptTexts};
+pub use inputs::filter::{Filter, Names};
+pub use inputs::needles::Needles;
+pub use inputs::patterns::{PatternStep, Patterns};
+#[cfg(feature = "_testing")]
+pub use kernels::context::{GpuOptions, Probes};
 pub use kernels::{KERNELS, KernelInfo};
-pub use list::Listed;
-pub use mirrored::{MirrorOptions, Mirrored};
-pub use needles::Needles;
-pub use patterns::{PatternStep, Patterns};
-pub use pending::Pending;
+pub use lookups::below::Below;
+pub use lookups::find::Match;
+pub use lookups::kept::KeptPaths;
+pub use lookups::list::Listed;
+pub use lookups::mirrored::{MirrorOptions, Mirrored};
+pub use lookups::pending::Pending;
 pub use probe::Probed;
-pub use ranked::{BestPaths, RankedPaths};
-pub use scan::TextScan;
-pub use text_hash::TextHash;
+pub use searches::kept_texts::{KeptScan, KeptTexts};
+pub use searches::ranked::{BestPaths, RankedPaths};
+pub use searches::scan::TextScan;
+pub use searches::text_hash::TextHash;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, ExportedMemory, PciAddress, devices};

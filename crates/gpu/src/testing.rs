@@ -1,17 +1,20 @@
 //! The interface for tests and benchmarks (feature `_testing`): the kernels' own results, the contents of
 //! the device's memory, random batches of changes.
 
-use crate::column_layout::AnswerRow;
 use crate::error::Result;
-use crate::filter::Filter;
-use crate::mirrored::Mirrored;
-use crate::needles::Needles;
-use crate::path_bundles::PathBundles;
-use crate::query::{LookupQuery, PathResult};
-use crate::ranked::RankedPaths;
-use crate::scan::TextScan;
-use crate::structures::RankedPath;
-use crate::text_hash::{TextHash, woven_portions};
+use crate::inputs::filter::Filter;
+use crate::inputs::needles::Needles;
+use crate::inputs::path_bundles::PathBundles;
+use crate::lookups::mirrored::Mirrored;
+use crate::searches::ranked::RankedPaths;
+use crate::searches::scan::TextScan;
+use crate::searches::text_hash::{TextHash, woven_portions};
+use crate::searches::woven::{weave, woven_bytes};
+use crate::shared::column_layout::AnswerRow;
+use crate::shared::layout;
+use crate::shared::limits::FUEL;
+use crate::shared::query::{LookupQuery, PathResult};
+use crate::shared::structures::{self, RankedPath};
 use crate::twin::best::best;
 use crate::twin::blake3::Value;
 use crate::twin::find::{LeafSearch, Unit};
@@ -23,18 +26,17 @@ use crate::twin::scan::scan;
 use crate::twin::score::score;
 use crate::twin::tally::tally;
 use crate::twin::woven::WovenText;
-use crate::woven::{weave, woven_bytes};
 use lanefs::format::INODE_CORE;
 use lanefs::{ColumnSet, ResolveOptions};
 
-pub use crate::column_layout::ColumnLayout;
-pub use crate::random_batches::{ExistingRegion, Maker, regions};
-pub use crate::structures::{FillRequest, LearnRequest, PackedAnswers};
+pub use crate::probe::random_batches::{ExistingRegion, Maker, regions};
+pub use crate::shared::column_layout::ColumnLayout;
+pub use crate::shared::structures::{FillRequest, LearnRequest, PackedAnswers};
 pub use crate::twin::walk::Requests;
 
 /// Returns the GLSL files that are generated, by name.
 pub fn generated_glsl() -> [(&'static str, String); 2] {
-    [("layout.glsl", crate::layout::glsl()), ("structures.glsl", crate::structures::glsl())]
+    [("layout.glsl", layout::glsl()), ("structures.glsl", structures::glsl())]
 }
 
 impl Mirrored<'_> {
@@ -149,7 +151,7 @@ impl TextScan {
 
     /// Returns the twin's.
     pub fn twin_scan(&self, text: &WovenText<'_>) -> Vec<u32> {
-        scan(self.program(), text, crate::limits::FUEL)
+        scan(self.program(), text, FUEL)
     }
 }
 
@@ -163,7 +165,7 @@ impl TextHash {
         let (woven, mut lists) = woven_portions(texts);
         lists.levels.truncate(levels);
         let text = WovenText::new(&woven);
-        let mut by_twin = hash_text(&text, &lists.portions, crate::limits::FUEL);
+        let mut by_twin = hash_text(&text, &lists.portions, FUEL);
         lists.levels.iter().for_each(|level| hash_join(&text, &mut by_twin, level));
         Ok(([self.hash_directly(&woven, &lists)?, by_twin], text.loaded()))
     }

@@ -1,6 +1,6 @@
 //! Both engines side by side: each batch goes to one of them, by the measured costs of both.
 
-use crate::mirrored::Mirrored;
+use crate::lookups::mirrored::Mirrored;
 use lanefs::{BatchReport, Caller, Engine, EngineExt, Paths, ResolveOptions, Rows, Volume};
 use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::fmt;

@@ -19,7 +19,7 @@ pub use options::{EngineChoice, EngineOptions};
 
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
-use crate::mirrored::Mirrored;
+use crate::lookups::mirrored::Mirrored;
 use lanefs::bulk::{Applied, Change};
 use lanefs::{BatchReport, Engine, Ino, Paths, ResolveOptions, Rows, Volume};
 use lanefs_sync::lock::Mutex;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::mirrored::MirrorOptions;
+use crate::lookups::mirrored::MirrorOptions;
 use crate::vulkan::Choice;
 use std::fmt;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Which engine answers when, and that all give the volume's answers.
 
 use super::{AUTO_BATCH, CPU_BATCH, EngineChoice, EngineOptions, Engines, GPU_BATCH};
+use crate::error::Error;
+use crate::gpu::Gpu;
 use crate::vulkan::fail_call;
-use crate::{Error, Gpu};
 use ash::vk;
 use lanefs::bulk::Change;
 use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
@@ -20,7 +21,7 @@ fn volume() -> Volume {
 
 fn gpu() -> Gpu {
     fail_call(None);
-    Gpu::open(&crate::Choice::default()).expect("a Vulkan device")
+    Gpu::open(&crate::vulkan::Choice::default()).expect("a Vulkan device")
 }
 
 fn chosen(engine: EngineChoice) -> EngineOptions {

@@ -2,11 +2,11 @@
 //! the twins'.
 
 use super::known::{KnownPaths, wrong};
-use crate::context::DeviceContext;
 use crate::error::Result;
+use crate::kernels::context::DeviceContext;
 use crate::kernels::{SEEK, names_probed_by};
-use crate::mirrored::{MirrorOptions, Mirrored};
-use crate::random_batches::Maker;
+use crate::lookups::mirrored::{MirrorOptions, Mirrored};
+use crate::probe::random_batches::Maker;
 use crate::twin::KernelSettings;
 use crate::twin::change::{rebuilt, seen};
 use crate::twin::host::HostCopy;

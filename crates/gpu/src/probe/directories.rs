@@ -1,11 +1,11 @@
 //! Probes of the kernels that search a volume and list directories.
 
 use super::known::{KnownPaths, MANY, wrong};
-use crate::context::DeviceContext;
 use crate::error::Result;
-use crate::filter::Filter;
+use crate::inputs::filter::Filter;
+use crate::kernels::context::DeviceContext;
 use crate::kernels::{FIND, LEAVES, STAT};
-use crate::mirrored::{MirrorOptions, Mirrored};
+use crate::lookups::mirrored::{MirrorOptions, Mirrored};
 use lanefs::format::FileKind;
 use lanefs::{Attr, Caller, DirEntry, Ino, SetAttr, Time, Volume};
 

@@ -2,12 +2,12 @@
 //! texts whose BLAKE3 hashes are known.
 
 use super::known::{KnownPaths, wrong};
-use crate::context::DeviceContext;
 use crate::error::Result;
+use crate::kernels::context::DeviceContext;
 use crate::kernels::{HASH_JOIN, HASH_TEXT};
-use crate::layout::{IS_ROOT, PORTION};
-use crate::structures::JoinRecord;
-use crate::text_hash::{TextHash, woven_portions};
+use crate::searches::text_hash::{TextHash, woven_portions};
+use crate::shared::layout::{IS_ROOT, PORTION};
+use crate::shared::structures::JoinRecord;
 use crate::twin::hash_join::hash_join as join_twin;
 use crate::twin::hash_text::hash_text as text_twin;
 use crate::twin::woven::WovenText;

@@ -2,8 +2,8 @@
 //! known.
 
 use crate::error::{Error, Result};
-use crate::mirrored::Mirrored;
-use crate::query::PathResult;
+use crate::lookups::mirrored::Mirrored;
+use crate::shared::query::PathResult;
 use crate::twin::dir_table::DirPath;
 use crate::twin::walk::Requests;
 use lanefs::format::{Code, FileKind, HashSeed};

@@ -1,13 +1,13 @@
 //! Probes of the kernels that resolve paths and fill the directory cache.
 
 use super::known::{KnownPaths, wrong};
-use crate::column_layout::ColumnLayout;
-use crate::context::DeviceContext;
 use crate::error::Result;
+use crate::kernels::context::DeviceContext;
 use crate::kernels::{COLUMNS, FILL, LEARN, LOOKUP, PACK, WALK, WARM};
-use crate::layout::CACHED_NAME;
-use crate::mirrored::{MirrorOptions, Mirrored};
-use crate::query::PathResult;
+use crate::lookups::mirrored::{MirrorOptions, Mirrored};
+use crate::shared::column_layout::ColumnLayout;
+use crate::shared::layout::CACHED_NAME;
+use crate::shared::query::PathResult;
 use crate::twin;
 use crate::twin::host::HostCopy;
 use lanefs::format::{Code, FileKind};

@@ -2,13 +2,13 @@
 //! must be the twins'.
 
 use super::known::{KnownPaths, wrong};
-use crate::context::DeviceContext;
 use crate::error::Result;
+use crate::inputs::needles::Needles;
+use crate::inputs::path_bundles::PathBundles;
+use crate::kernels::context::DeviceContext;
 use crate::kernels::{BEST, SCORE, TALLY};
-use crate::layout::MAX_RANKED_PATH;
-use crate::needles::Needles;
-use crate::path_bundles::PathBundles;
-use crate::ranked::RankedPaths;
+use crate::searches::ranked::RankedPaths;
+use crate::shared::layout::MAX_RANKED_PATH;
 use crate::twin::best::best;
 use crate::twin::score::score;
 use crate::twin::tally::tally;

@@ -2,15 +2,15 @@
 //! few letters, where the results must be the twin's.
 
 use super::known::{KnownPaths, wrong};
-use crate::context::DeviceContext;
 use crate::error::Result;
+use crate::inputs::patterns::{Patterns, steps};
 use crate::kernels::SCAN;
-use crate::layout::{STRIP_WORDS, TEXT_WORD};
-use crate::patterns::{Patterns, steps};
-use crate::scan::TextScan;
+use crate::kernels::context::DeviceContext;
+use crate::searches::scan::TextScan;
+use crate::searches::woven::{have_bits, weave, woven_bytes};
+use crate::shared::layout::{STRIP_WORDS, TEXT_WORD};
 use crate::twin::scan::scan as twin;
 use crate::twin::woven::WovenText;
-use crate::woven::{have_bits, weave, woven_bytes};
 use lanefs::Volume;
 
 /// Lists of patterns, with texts of which each has one of them, and texts that have none. In a pattern `?`,

@@ -1,6 +1,6 @@
 //! Twin of `shaders/best.comp`.
 
-use crate::structures::RankedPath;
+use crate::shared::structures::RankedPath;
 
 /// Returns the paths with at least this score, and those that are undecided. The kernel writes them in any
 /// order.

@@ -3,7 +3,7 @@
 use super::links::{Lanes, NEXT, PREVIOUS, Words, burn};
 use super::memory::Memory;
 use super::settings::KernelSettings;
-use crate::tasks::TaskView;
+use crate::shared::tasks::TaskView;
 use lanefs::bulk::{Added, Built, Head};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, REGION_MAX, Slot, index, small_tag};
 use lanefs::format::{BLOCK, UNIT};

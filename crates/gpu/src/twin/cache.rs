@@ -4,7 +4,7 @@ use super::directory::Entry;
 use super::hash::{bucket_number, end_hash, mix_word};
 use super::memory::Memory;
 use super::name::ShortName;
-use crate::layout::{
+use crate::shared::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
     CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME, CACHED_NAME_WORDS,
 };

@@ -8,8 +8,8 @@ use super::memory::Memory;
 use super::merge::merge;
 use super::seek::seek;
 use super::settings::KernelSettings;
-use crate::limits::{FUEL, WORKGROUP};
-use crate::tasks::Tasks;
+use crate::shared::limits::{FUEL, WORKGROUP};
+use crate::shared::tasks::Tasks;
 use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Undecided};
 use lanefs::{Volume, Watch};
 

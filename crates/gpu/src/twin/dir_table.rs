@@ -3,7 +3,7 @@
 use super::hash::{bucket_number, end_hash, mix_word};
 use super::memory::Memory;
 use super::name::word_of;
-use crate::layout::{
+use crate::shared::layout::{
     DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_LENGTH_BITS, DIR_PATH_MAX,
     DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE,
 };

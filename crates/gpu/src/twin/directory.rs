@@ -4,7 +4,7 @@
 use super::fuel::Fuel;
 use super::memory::Memory;
 use super::name::{Name, word_of};
-use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
+use crate::shared::layout::{MODE_DIRECTORY, MODE_TYPE};
 use lanefs::format::dir::{
     BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, REGION_MAX, Slot, TREE_MAX, entry, index, leaf, tree,
 };

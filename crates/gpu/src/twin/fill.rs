@@ -4,9 +4,9 @@ use super::cache::Cache;
 use super::directory::Entry;
 use super::memory::Memory;
 use super::name::ShortName;
-use crate::layout::CACHED_NAME;
-use crate::query::LookupQuery;
-use crate::structures::FillRequest;
+use crate::shared::layout::CACHED_NAME;
+use crate::shared::query::LookupQuery;
+use crate::shared::structures::FillRequest;
 use lanefs::format::dir::entry;
 
 /// Puts the entries that lookups requested into a directory cache.

@@ -2,12 +2,12 @@
 
 use super::fuel::Fuel;
 use super::memory::Memory;
-use crate::filter::Filter;
-use crate::layout::{
+use crate::inputs::filter::Filter;
+use crate::shared::layout::{
     ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED, MODE_TYPE, WANTS_ATTRIBUTES, WANTS_DIRECTORIES,
 };
-use crate::limits::COPY_FUEL;
-use crate::structures::FilterProgram;
+use crate::shared::limits::COPY_FUEL;
+use crate::shared::structures::FilterProgram;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, FileKind, InodeSize, UNIT, inode};
 

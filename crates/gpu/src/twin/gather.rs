@@ -4,7 +4,7 @@ use super::fuel::Fuel;
 use super::links::{Lanes, Links, NEXT, PREVIOUS, Words, burn};
 use super::memory::Memory;
 use super::settings::KernelSettings;
-use crate::tasks::TaskView;
+use crate::shared::tasks::TaskView;
 use lanefs::bulk::{Added, Source};
 use lanefs::format::UNIT;
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, Slot, index};

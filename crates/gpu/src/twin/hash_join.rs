@@ -2,8 +2,8 @@
 
 use super::blake3::{BLOCK_BYTES, PARENT, ROOT, START, Value, compress, halves};
 use super::woven::WovenText;
-use crate::layout::IS_ROOT;
-use crate::structures::JoinRecord;
+use crate::shared::layout::IS_ROOT;
+use crate::shared::structures::JoinRecord;
 
 /// Joins the pairs of a level. The text counts what is loaded.
 pub(crate) fn hash_join(text: &WovenText<'_>, values: &mut [Value], joins: &[JoinRecord]) {

@@ -3,8 +3,8 @@
 use super::blake3::{BLOCK_BYTES, CHUNK_END, CHUNK_START, ROOT, START, Value, compress};
 use super::fuel::Fuel;
 use super::woven::{WovenText, woven};
-use crate::layout::{IS_ROOT, PORTION_WORDS};
-use crate::structures::{Field, PortionRecord};
+use crate::shared::layout::{IS_ROOT, PORTION_WORDS};
+use crate::shared::structures::{Field, PortionRecord};
 
 /// Returns the chaining values of portions.
 pub(crate) fn hash_text(text: &WovenText<'_>, portions: &[PortionRecord], fuel: u32) -> Vec<Value> {

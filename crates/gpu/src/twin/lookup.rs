@@ -5,10 +5,10 @@ use super::dir_table::{DirPath, known_directory};
 use super::memory::Memory;
 use super::name::ShortName;
 use super::walk::{Requests, ResumePoint, walk};
-use crate::limits::MAX_PATH;
+use crate::shared::limits::MAX_PATH;
 use lanefs::format::{Code, FileKind, MAX_NAME};
 
-pub use crate::query::{LookupQuery, PathResult};
+pub use crate::shared::query::{LookupQuery, PathResult};
 
 /// Resolves a path: by the directory-path table and the directory cache, or by a walk in as many dispatches
 /// as it takes. Adds what later kernels have to do to `requests`.

@@ -1,6 +1,6 @@
 //! Twin of `shaders/merge.comp`.
 
-use crate::tasks::TaskView;
+use crate::shared::tasks::TaskView;
 use lanefs::bulk::Added;
 
 /// Returns the entries that stay and those that are added, by hash and position.

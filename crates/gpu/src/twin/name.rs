@@ -2,7 +2,7 @@
 
 use super::fuel::Fuel;
 use super::hash::{end_hash, mix_word};
-use crate::layout::CACHED_NAME_WORDS;
+use crate::shared::layout::CACHED_NAME_WORDS;
 use lanefs::format::{HashSeed, half_md4};
 
 #[derive(Clone, Copy)]

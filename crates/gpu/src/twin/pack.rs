@@ -1,7 +1,7 @@
 //! Twin of `shaders/pack.comp`.
 
-use crate::query::PathResult;
-use crate::structures::PackedAnswers;
+use crate::shared::query::PathResult;
+use crate::shared::structures::PackedAnswers;
 use lanefs::format::Code;
 
 /// Paths of a [`PackedAnswers`].

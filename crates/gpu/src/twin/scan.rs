@@ -2,8 +2,8 @@
 
 use super::fuel::Fuel;
 use super::woven::{WovenText, woven};
-use crate::layout::{MACHINES, RUN_ON_WORDS, STRIP_WORDS};
-use crate::structures::ScanProgram;
+use crate::shared::layout::{MACHINES, RUN_ON_WORDS, STRIP_WORDS};
+use crate::shared::structures::ScanProgram;
 
 /// Returns a bit for each word of each strip in which a match ends, or may end.
 pub(crate) fn scan(program: &ScanProgram, text: &WovenText<'_>, fuel: u32) -> Vec<u32> {

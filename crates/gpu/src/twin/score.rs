@@ -1,13 +1,13 @@
 //! Twin of `shaders/score.comp`.
 
 use super::fuel::Fuel;
-use crate::layout::{
+use crate::inputs::path_bundles::PathBundles;
+use crate::shared::layout::{
     BONUS_BITS, BOUNDARY, BUNDLE_PATHS, CELL_MOST_SHIFT, CELL_RUN_BITS, CELL_SCORE_BITS, CLASS_SHIFT,
     CLASS_SLASH, CONSECUTIVE, GAP_START, MAX_RANKED_PATH, MAX_ROWS, SCORE_FIRST, SCORE_MATCH,
     SCORE_UNDECIDED, TEXT_WORD,
 };
-use crate::path_bundles::PathBundles;
-use crate::structures::RankProgram;
+use crate::shared::structures::RankProgram;
 
 /// State of an invocation between two bytes.
 struct Rows<'r> {

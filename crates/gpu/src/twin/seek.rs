@@ -6,7 +6,7 @@ use super::links::Links;
 use super::memory::Memory;
 use super::name::Name;
 use super::settings::KernelSettings;
-use crate::layout::{MODE_DIRECTORY, MODE_TYPE};
+use crate::shared::layout::{MODE_DIRECTORY, MODE_TYPE};
 use lanefs::bulk::{Home, Lookup, LookupRequest};
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};

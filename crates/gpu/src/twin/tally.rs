@@ -1,6 +1,6 @@
 //! Twin of `shaders/tally.comp`.
 
-use crate::layout::{SCORE_BUCKETS, SCORE_UNDECIDED};
+use crate::shared::layout::{SCORE_BUCKETS, SCORE_UNDECIDED};
 
 /// Counts scores, a bucket for each. The first one counts the paths that are undecided.
 pub(crate) fn tally(scores: &[u32]) -> Vec<u32> {

@@ -5,10 +5,10 @@ use super::directory::{Directories, Entry};
 use super::fuel::Fuel;
 use super::memory::Memory;
 use super::name::{Name, ShortName};
-use crate::layout::{CACHED_NAME, DIR_PATH_MAX, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
-use crate::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
-use crate::query::{LookupQuery, PathResult};
-use crate::structures::{FillRequest, LearnRequest};
+use crate::shared::layout::{CACHED_NAME, DIR_PATH_MAX, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
+use crate::shared::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
+use crate::shared::query::{LookupQuery, PathResult};
+use crate::shared::structures::{FillRequest, LearnRequest};
 use lanefs::format::{
     Code, FileKind, INODE_ACCESS_ACL, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
 };

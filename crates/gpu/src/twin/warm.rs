@@ -5,8 +5,8 @@ use super::directory::Directories;
 use super::fuel::Fuel;
 use super::memory::Memory;
 use super::name::{Name, ShortName};
-use crate::layout::CACHED_NAME;
-use crate::query::LookupQuery;
+use crate::shared::layout::CACHED_NAME;
+use crate::shared::query::LookupQuery;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 

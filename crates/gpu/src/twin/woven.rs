@@ -1,6 +1,6 @@
 //! Twin of `shaders/woven.glsl`: texts that are woven, and a count of the bytes that are loaded.
 
-use crate::layout::{TEXT_WORD, WOVEN_STRIPS};
+use crate::shared::layout::{TEXT_WORD, WOVEN_STRIPS};
 use std::cell::Cell;
 
 /// Texts on the device, woven, and a count of the bytes that were loaded, of texts and of lists.

@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::device::{Device, QueueUse};
 use super::kernel::Kernel;
 use crate::error::{During, Error, Result};
-use crate::limits::MAX_GROUPS_PER_DIMENSION;
+use crate::shared::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
 use std::cell::RefCell;
 use std::sync::Arc;

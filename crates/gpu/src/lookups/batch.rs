@@ -1,0 +1,349 @@
+//! A batch of paths: its buffers in device memory, and its commands. They are kept for the next batch of
+//! about the same size.
+
+use super::output::Output;
+use crate::error::Result;
+use crate::kernels::Kernels;
+use crate::resident::cache::DirectoryCache;
+use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::shared::layout::{FILLS, LEARNS, WALKS};
+use crate::shared::limits::MAX_PATH;
+use crate::shared::query::{LookupQuery, PathResult};
+use crate::shared::structures::{
+    AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
+};
+use crate::twin::walk::Requests;
+use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
+use lanefs::format::Code;
+use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, Paths};
+use std::sync::Arc;
+
+/// Bytes of the elements of a batch's lists.
+const RANGE: u64 = PathRange::SIZE as u64;
+const ANSWER: u64 = LookupAnswer::SIZE as u64;
+const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
+const FILL: u64 = FillRequest::SIZE as u64;
+const LEARN: u64 = LearnRequest::SIZE as u64;
+const INDEX: u64 = size_of::<u32>() as u64;
+
+/// Bytes of the header of a list, and of all of them.
+const HEADER: u64 = ListHeader::SIZE as u64;
+const HEADERS: u64 = 3 * HEADER;
+
+/// Fill requests that there is room for at least.
+const LEAST_FILLS: u64 = 256;
+
+/// Size of a batch, rounded up so that many batches have the same shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchShape {
+    paths: u64,
+    /// Bytes of text.
+    text: u64,
+}
+
+impl BatchShape {
+    pub(crate) fn of(paths: Paths<'_>) -> BatchShape {
+        let text = paths.text().len() as u64 + AFTER_TEXT;
+        BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
+    }
+
+    /// Fill requests that there is room for.
+    fn fills(self) -> u64 {
+        (2 * self.paths).max(LEAST_FILLS)
+    }
+
+    /// Bytes of the lists that kernels fill: their headers, numbers of paths, fill requests, learn requests.
+    fn lists(self) -> u64 {
+        HEADERS + (self.paths * INDEX).next_multiple_of(HEADER) + self.fills() * FILL + self.paths * LEARN
+    }
+
+    /// Bytes of the input: parameters, ranges, text.
+    fn input(self) -> u64 {
+        PARAMETERS + self.paths * RANGE + self.text
+    }
+
+    /// Bytes of the answers, with their header.
+    fn answers(self) -> u64 {
+        ANSWERS_HEADER + self.paths * ANSWER
+    }
+}
+
+/// Rounds up to the next eighth of a power of two.
+fn rounded(number: u64) -> u64 {
+    number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
+}
+
+/// Bytes after the text that the kernels may read: they load a last name 24 bytes and a word at a time, and
+/// the path of a directory 16 bytes at a time, so the last load may go past the end.
+const AFTER_TEXT: u64 = 32;
+
+/// The buffers of a batch and its commands.
+pub(crate) struct PathBatch {
+    // Dropped first: it waits for its end before the buffers are freed.
+    work: Commands,
+    recorded: Recorded,
+    shape: BatchShape,
+    /// Bytes of the input that the commands copy to the device: all, or the parameters where the paths are
+    /// there already.
+    copied: u64,
+    input: Staged,
+    answers: Buffer,
+    lists: Buffer,
+    count: u32,
+}
+
+/// The work of a batch's commands.
+#[expect(clippy::large_enum_variant, reason = "nearly all batches have the large one")]
+enum Recorded {
+    /// Nothing that may be submitted: their recording failed, or has not begun.
+    Nothing,
+    /// They leave the answers on the device.
+    ToDevice,
+    /// They bring these columns to the host.
+    ToHost(ColumnSet, Output),
+}
+
+impl PathBatch {
+    /// Makes the buffers and records the commands.
+    ///
+    /// # Errors
+    /// An error of the device, also for want of memory.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        kernels: &Kernels,
+        shape: BatchShape,
+        wanted: ColumnSet,
+    ) -> Result<PathBatch> {
+        let mut batch = PathBatch::empty(device, shape)?;
+        batch.want(device, kernels, Some(wanted))?;
+        Ok(batch)
+    }
+
+    /// Makes the buffers of a batch whose paths stay on the device, and copies them there. The answers stay
+    /// there, too, until some are [wanted](Self::want).
+    ///
+    /// # Errors
+    /// An error of the device, also for want of memory.
+    pub(crate) fn kept(device: &Arc<Device>, kernels: &Kernels, paths: Paths<'_>) -> Result<PathBatch> {
+        let mut batch = PathBatch::empty(device, BatchShape::of(paths))?;
+        batch.set_paths(paths);
+        let mut upload = Commands::new(device)?;
+        upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
+        upload.submit()?;
+        upload.wait()?;
+        batch.copied = PARAMETERS;
+        batch.want(device, kernels, None)?;
+        Ok(batch)
+    }
+
+    fn empty(device: &Arc<Device>, shape: BatchShape) -> Result<PathBatch> {
+        Ok(PathBatch {
+            work: Commands::new(device)?,
+            recorded: Recorded::Nothing,
+            shape,
+            copied: shape.input(),
+            input: Staged::new(device, shape.input(), Direction::ToDevice)?,
+            answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
+            lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
+            count: 0,
+        })
+    }
+
+    /// Waits for the last submission. For other columns than before, makes room and records the commands
+    /// again.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn want(
+        &mut self,
+        device: &Arc<Device>,
+        kernels: &Kernels,
+        wanted: Option<ColumnSet>,
+    ) -> Result<()> {
+        // The recorded commands use the old room. After a failure some may be in flight that nobody waited
+        // for, and the caller is about to write their parameters.
+        self.work.wait()?;
+        let is_recorded = match (&self.recorded, wanted) {
+            (Recorded::Nothing, _) => false,
+            (Recorded::ToDevice, wanted) => wanted.is_none(),
+            (Recorded::ToHost(columns, _), wanted) => wanted == Some(*columns),
+        };
+        if !is_recorded {
+            // Until both are there, what was recorded before must not be submitted.
+            self.recorded = Recorded::Nothing;
+            let output = wanted.map(|wanted| Output::new(device, wanted, self.shape.paths)).transpose()?;
+            self.record(kernels, output.as_ref())?;
+            self.recorded = match wanted.zip(output) {
+                Some((columns, output)) => Recorded::ToHost(columns, output),
+                None => Recorded::ToDevice,
+            };
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, kernels: &Kernels, output: Option<&Output>) -> Result<()> {
+        let PathBatch { work, shape, copied, input, answers, lists, .. } = self;
+        work.record(|commands| {
+            input.transfer(commands, *copied);
+            commands.fill(lists, HEADERS, 0);
+            commands.fill(answers, ANSWERS_HEADER, 0);
+            commands.dispatch(&kernels.lookup, input.address(), shape.paths);
+            for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
+                commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER);
+            }
+            if let Some(output) = output {
+                output.record(commands, kernels, input.address(), shape.paths);
+            }
+        })
+    }
+
+    pub(crate) fn shape(&self) -> BatchShape {
+        self.shape
+    }
+
+    /// Returns the columns that come to the host.
+    pub(crate) fn wanted(&self) -> Option<ColumnSet> {
+        match &self.recorded {
+            Recorded::ToHost(columns, _) => Some(*columns),
+            Recorded::Nothing | Recorded::ToDevice => None,
+        }
+    }
+
+    /// Returns the bytes of all buffers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let output = self.output().map_or(0, Output::len);
+        self.shape.input() + self.shape.answers() + self.shape.lists() + output
+    }
+
+    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
+    pub(crate) fn set_paths(&mut self, paths: Paths<'_>) {
+        debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
+        debug_assert!(
+            paths.text().len() as u64 + AFTER_TEXT <= self.shape.text,
+            "more text than the shape has"
+        );
+        self.count = paths.len() as u32;
+        let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
+        text[..paths.text().len()].copy_from_slice(paths.text());
+        let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
+        paths.each_range(|path| {
+            // The kernel refuses a path that is too long.
+            let bytes = path.len().min(MAX_PATH + 1);
+            if let Some(range) = ranges.next() {
+                PathRange { start: path.start as u32, bytes: bytes as u32 }.write(range);
+            }
+        });
+    }
+
+    /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
+    /// unfinished lookups only.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn submit(
+        &mut self,
+        tables: &MirrorTables,
+        cache: &DirectoryCache,
+        query: &LookupQuery,
+        is_resumed: bool,
+    ) -> Result<u64> {
+        debug_assert!(!matches!(self.recorded, Recorded::Nothing), "commands that were not recorded");
+        self.set_parameters(tables, cache, query, is_resumed);
+        self.work.submit()
+    }
+
+    /// Writes the parameters of the dispatches to the input.
+    fn set_parameters(
+        &mut self,
+        tables: &MirrorTables,
+        cache: &DirectoryCache,
+        query: &LookupQuery,
+        is_resumed: bool,
+    ) {
+        let address = self.input.address();
+        let starts = address + PARAMETERS;
+        let walks = self.lists.address + HEADERS;
+        let fills = walks + (self.shape.paths * INDEX).next_multiple_of(HEADER);
+        let parameters = Parameters {
+            starts,
+            text: starts + self.shape.paths * RANGE,
+            count: self.count,
+            answers: self.answers.address,
+            for_host: self.output().map_or(0, Output::address),
+            wanted: self.output().map_or(0, Output::attributes),
+            stride: self.shape.paths as u32,
+            lists: self.lists.address,
+            walks,
+            fills,
+            learns: fills + self.shape.fills() * FILL,
+            room: self.shape.fills() as u32,
+            resume: is_resumed.into(),
+            ..tables.parameters(query, cache)
+        };
+        parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
+    }
+
+    /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them, for a
+    /// host that wants answers.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.output().is_some_and(|output| output.unfinished() > 0)
+    }
+
+    /// Returns the answers to the next paths from `first` on, a multiple of [`ANSWER_BLOCK`]. All are open
+    /// where none are wanted.
+    pub(crate) fn answers(&self, first: usize) -> AnswerBlock<'_> {
+        let len = (self.count as usize).saturating_sub(first).min(ANSWER_BLOCK);
+        match self.output() {
+            Some(output) => output.answers(first, len),
+            None => AnswerBlock::of_bits(len, 0, u64::MAX),
+        }
+    }
+
+    /// Returns what the host gets.
+    pub(crate) fn output(&self) -> Option<&Output> {
+        match &self.recorded {
+            Recorded::ToHost(_, output) => Some(output),
+            Recorded::Nothing | Recorded::ToDevice => None,
+        }
+    }
+
+    /// Reads the kernels' results from the device.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn results(&self, device: &Arc<Device>) -> Result<Vec<PathResult>> {
+        let answers = self.answers.read(device)?;
+        Ok((0..self.count as usize).map(|i| result_in(&answers, i)).collect())
+    }
+
+    /// Reads the work that the lookups of the last dispatch left to later kernels.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn requests(&self, device: &Arc<Device>) -> Result<Requests> {
+        let host = self.lists.read(device)?;
+        let rest = |at: u64| host.get(at as usize..).unwrap_or(&[]);
+        let count = |list: usize| ListHeader::read(rest(list as u64 * HEADER)).count as usize;
+        let fills = HEADERS + (self.shape.paths * INDEX).next_multiple_of(HEADER);
+        let learns = fills + self.shape.fills() * FILL;
+        let of_fills = rest(fills).get(..(learns - fills) as usize).unwrap_or(&[]);
+        Ok(Requests {
+            path: 0,
+            walks: count(WALKS),
+            fills: FillRequest::read_all(of_fills).take(count(FILLS)).collect(),
+            learns: LearnRequest::read_all(rest(learns)).take(count(LEARNS)).collect(),
+        })
+    }
+}
+
+/// Returns a kernel's result for a path, from the answers to all.
+fn result_in(answers: &[u8], i: usize) -> PathResult {
+    let unknown = PathResult::failed(Code::NotResident);
+    let Some(answer) = answers.get(AnswersHeader::SIZE + i * LookupAnswer::SIZE..) else { return unknown };
+    let LookupAnswer { code: number, kind, ino } = LookupAnswer::read(answer);
+    // Codes are numbered as they are listed.
+    let code = Code::ALL.get(number as usize).filter(|code| u32::from(code.number()) == number);
+    let Some(code) = code else { return unknown };
+    PathResult { code: *code, kind, ino }
+}

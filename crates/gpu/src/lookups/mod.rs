@@ -1,0 +1,14 @@
+//! Batches of paths on a device: lookups, searches by name, listings.
+//!
+//! The host decides what a kernel leaves open; the answers are those of the CPU engine.
+
+mod batch;
+pub(crate) mod below;
+mod direct;
+pub(crate) mod find;
+pub(crate) mod kept;
+pub(crate) mod list;
+pub(crate) mod mirrored;
+mod output;
+pub(crate) mod pending;
+mod warm;

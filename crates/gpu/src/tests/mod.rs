@@ -1,0 +1,4 @@
+//! Tests of several rooms together.
+
+mod device_files;
+mod failures;
