@@ -13,13 +13,12 @@
 //! So either step 3 finds the mark, or the census finds the root. `docs/publication.md` has the argument.
 
 use crate::error::{Error, Result, StoreError};
-use crate::hash::Hash;
-use crate::layout::{CONDEMNED_MAGIC, HASH_BYTES, MAX_CONDEMNED, VERSION, condemned};
+use crate::format::hash::Hash;
+use crate::format::layout::{CONDEMNED_MAGIC, HASH_BYTES, MAX_CONDEMNED, VERSION, condemned};
+use crate::format::words::{Bad, CUT_OFF, Input, append, check, get};
+use crate::format::{packs, root};
 use crate::objects::Objects;
-use crate::packs;
-use crate::root;
 use crate::store::Stamp;
-use crate::words::{Bad, CUT_OFF, Input, append, check, get};
 use std::collections::{BTreeSet, HashSet};
 
 /// Folder of the objects of prunes.

@@ -30,18 +30,20 @@
 //!
 //! # Modules
 //!
-//! Each module refers to modules of the lines above it only.
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
 //!
-//! | layer | modules |
+//! | module | what it knows |
 //! |---|---|
-//! | vocabulary | `layout`: every structure; `words`: parsing; `hash`, `error`, `lru`, `threads` |
-//! | structures | `packs`: references; `piece`, `page`, `root`, `pack` |
-//! | outside | `store`, `cache` |
-//! | reading | `objects`, `fetch`, `manifest`, `ahead`, `device`, `publication`, `location` |
-//! | verifying | `verify` |
-//! | removing | `condemned`: what a prune and publishers agree by; `versions`: tags; `prune` |
-//! | writing | `publish` |
-//! | images | `pull` |
+//! | `error` | errors of stores and publications |
+//! | `format` | every object of a publication: its structure, its words, its hash |
+//! | `store` | the interface of a store; a directory as one |
+//! | `objects` | objects of a store by name |
+//! | `condemned` | what a prune and publishers agree by |
+//! | `reading` | the way from a store to a device: fetches, caches, the manifest, reads ahead |
+//! | `publication` | a version that is open |
+//! | `location`, `versions` | URLs; tags |
+//! | `publish` | writing a version |
+//! | `prune`, `pull`, `verify` | removing versions; images; verification of a store |
 //!
 //! # Invariants
 //!
@@ -51,49 +53,34 @@
 //! * Objects other than tags and the list of condemned objects never change.
 #![forbid(unsafe_code)]
 
-mod ahead;
-mod buffers;
-mod cache;
 mod condemned;
-mod device;
 mod error;
-mod fetch;
-mod hash;
-mod layout;
+mod format;
 mod location;
-mod lru;
-mod manifest;
 #[cfg(test)]
 mod mutations;
 mod objects;
-mod pack;
-mod packs;
-mod page;
-mod piece;
 mod prune;
 mod publication;
 mod publish;
 mod pull;
-mod read_ahead;
-mod root;
+mod reading;
 mod store;
-mod threads;
 mod verify;
 mod versions;
-mod words;
 
-pub use cache::{Cache, DEFAULT_CACHE, MIN_CACHE, default_cache};
-pub use device::{OnFailure, PublicationDevice};
 pub use error::{Error, Result, StoreError};
-pub use fetch::Counts;
-pub use hash::Hash;
-pub use layout::{STRUCTURES, VERSION};
+pub use format::hash::Hash;
+pub use format::layout::{STRUCTURES, VERSION};
+pub use format::root::{Facts, Tag};
 pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
 pub use pull::{PullOptions, PullReport};
-pub use root::{Facts, Tag};
+pub use reading::cache::{Cache, DEFAULT_CACHE, MIN_CACHE, default_cache};
+pub use reading::device::{OnFailure, PublicationDevice};
+pub use reading::fetch::Counts;
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};
 pub use versions::{VersionInfo, delete_tag, set_tag, tags, versions};

@@ -1,14 +1,14 @@
 //! Structures with random changes are refused, or are as sound as those of an honest publisher.
 
 use crate::condemned::{Condemned, State};
-use crate::hash::{Hash, digest};
-use crate::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, VERSION, WINDOW, tag};
-use crate::pack::{Pack, PackBuilder, PackEnd, parse_footer};
-use crate::packs::{PackRef, Stored, ZSTD};
-use crate::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
-use crate::piece;
-use crate::root::{Facts, Range, Root, Tag};
-use crate::words::bits;
+use crate::format::hash::{Hash, digest};
+use crate::format::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, VERSION, WINDOW, tag};
+use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
+use crate::format::packs::{PackRef, Stored, ZSTD};
+use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
+use crate::format::piece;
+use crate::format::root::{Facts, Range, Root, Tag};
+use crate::format::words::bits;
 use lanefs_testkit::seeded::Seeded;
 
 const VOLUME: u64 = 300 << 20;

@@ -1,11 +1,11 @@
 //! Requests to a store whose failures name the object.
 
 use crate::error::{Error, Result, StoreError};
-use crate::hash::Hash;
-use crate::pack::{Entry, parse_footer};
-use crate::packs::PackRef;
+use crate::format::hash::Hash;
+use crate::format::pack::{Entry, parse_footer};
+use crate::format::packs::PackRef;
+use crate::format::words::Bad;
 use crate::store::{Listed, Stamp, Store};
-use crate::words::Bad;
 use std::sync::Arc;
 
 /// The objects of a store.

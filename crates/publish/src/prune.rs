@@ -6,16 +6,15 @@
 
 use crate::condemned::{self, Condemned, NAME, OBJECT, State};
 use crate::error::{Error, Result, StoreError};
-use crate::fetch::Fetcher;
-use crate::hash::Hash;
-use crate::layout::{MAX_CONDEMNED, MAX_ROOT};
-use crate::manifest::Manifest;
+use crate::format::hash::Hash;
+use crate::format::layout::{MAX_CONDEMNED, MAX_ROOT};
+use crate::format::{packs, root};
 use crate::objects::Objects;
-use crate::packs;
 use crate::publish::OnProgress;
-use crate::root;
+use crate::reading::fetch::Fetcher;
+use crate::reading::manifest::Manifest;
+use crate::reading::threads;
 use crate::store::{Listed, Stamp, Store};
-use crate::threads;
 use crate::versions::{add_packs, read_tags};
 use lanefs_sync::lock::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,20 +1,19 @@
 //! Opening a version for reading.
 
-use crate::ahead;
-use crate::cache::Cache;
-use crate::device::{OnFailure, PublicationDevice};
 use crate::error::{Error, Result};
-use crate::fetch::{Counts, Fetcher};
-use crate::hash::Hash;
-use crate::layout::{MAX_ROOT, UNBOUND};
-use crate::manifest::Manifest;
+use crate::format::hash::Hash;
+use crate::format::layout::{MAX_ROOT, UNBOUND};
+use crate::format::root::{Facts, Named, Tag};
 use crate::objects::Objects;
-use crate::read_ahead::ReadAhead;
-use crate::root::{Facts, Named, Tag};
+use crate::reading::ahead;
+use crate::reading::cache::Cache;
+use crate::reading::device::{OnFailure, PublicationDevice};
+use crate::reading::fetch::{Counts, Fetcher};
+use crate::reading::manifest::Manifest;
+use crate::reading::read_ahead::ReadAhead;
 use crate::store::{Stamp, Store};
-use lanefs::format::BLOCK;
-use lanefs::format::SUPERBLOCK_COPY;
 use lanefs::format::superblock::Superblock;
+use lanefs::format::{BLOCK, SUPERBLOCK_COPY};
 use lanefs::{Access, Device, OpenOptions, Volume};
 use std::fmt;
 use std::sync::Arc;

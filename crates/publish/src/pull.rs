@@ -4,15 +4,15 @@
 //! that was cut off goes on where it stopped, and the name of the image never has half of one.
 
 use crate::error::{Error, Result};
-use crate::fetch::{Bytes, Fetcher};
-use crate::hash::Hash;
-use crate::layout::WINDOW;
-use crate::manifest::Manifest;
-use crate::packs::Stored;
-use crate::page::{Page, Piece};
+use crate::format::hash::Hash;
+use crate::format::layout::WINDOW;
+use crate::format::packs::Stored;
+use crate::format::page::{Page, Piece};
+use crate::format::words::bits;
 use crate::publication::Publication;
 use crate::publish::OnProgress;
-use crate::words::bits;
+use crate::reading::fetch::{Bytes, Fetcher};
+use crate::reading::manifest::Manifest;
 use lanefs::escape::escape_path;
 use lanefs::expansion::{DEFAULT_FACTOR, is_justified};
 use lanefs::format::BLOCK;
@@ -442,8 +442,8 @@ fn parse(record: &[u8; RECORD]) -> Option<(Hash, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::MAX_PIECES;
-    use crate::packs::{PackRef, ZSTD};
+    use crate::format::layout::MAX_PIECES;
+    use crate::format::packs::{PackRef, ZSTD};
 
     #[test]
     fn batches_have_whole_windows_and_bounded_bytes() {

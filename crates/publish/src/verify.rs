@@ -1,16 +1,16 @@
 //! The objects of a version: counting and verifying them.
 
-use crate::buffers::Buffer;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::layout::MAX_ROOT;
-use crate::packs::{PackRef, Stored};
-use crate::page::{Page, PageRef, Promise};
+use crate::format::buffers::Buffer;
+use crate::format::hash::Hash;
+use crate::format::layout::MAX_ROOT;
+use crate::format::packs::{PackRef, Stored};
+use crate::format::page::{Page, PageRef, Promise};
+use crate::format::root;
+use crate::format::words::Bad;
 use crate::publication::Publication;
 use crate::publish::OnProgress;
-use crate::root;
-use crate::threads;
-use crate::words::Bad;
+use crate::reading::threads;
 use lanefs::expansion::is_justified;
 use lanefs::format::BLOCK;
 use std::collections::HashSet;
@@ -262,9 +262,9 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::pack_end;
-    use crate::packs::ZSTD;
-    use crate::page::Piece;
+    use crate::format::layout::pack_end;
+    use crate::format::packs::ZSTD;
+    use crate::format::page::Piece;
 
     #[test]
     fn pieces_that_two_pages_name_with_other_hashes_or_sizes_count_apart() {

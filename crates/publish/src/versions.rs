@@ -2,15 +2,15 @@
 
 use crate::condemned;
 use crate::error::{Error, Result, StoreError};
-use crate::fetch::Fetcher;
-use crate::hash::Hash;
-use crate::layout::MAX_ROOT;
-use crate::manifest::Manifest;
+use crate::format::hash::Hash;
+use crate::format::layout::MAX_ROOT;
+use crate::format::packs;
+use crate::format::page::Page;
+use crate::format::root::{self, Named, Tag};
 use crate::objects::Objects;
-use crate::packs;
-use crate::page::Page;
 use crate::publication::{Reference, TAGS, read_tag, tag_object};
-use crate::root::{self, Named, Tag};
+use crate::reading::fetch::Fetcher;
+use crate::reading::manifest::Manifest;
 use crate::store::{Listed, Stamp, Store};
 use std::collections::HashSet;
 use std::sync::Arc;

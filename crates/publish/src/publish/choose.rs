@@ -1,13 +1,13 @@
 //! The choice of pieces for a window.
 
 use super::equal::{Borrowed, EqualBlocks, Lender};
-use crate::buffers::Buffer;
-use crate::hash::{Digest, Hash};
-use crate::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW};
-use crate::packs::Stored;
-use crate::page::Piece;
-use crate::piece::{self, Packed};
-use crate::words::{bits, rank};
+use crate::format::buffers::Buffer;
+use crate::format::hash::{Digest, Hash};
+use crate::format::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW};
+use crate::format::packs::Stored;
+use crate::format::page::Piece;
+use crate::format::piece::{self, Packed};
+use crate::format::words::{bits, rank};
 use lanefs::UsedBlocks;
 use lanefs::format::BLOCK;
 

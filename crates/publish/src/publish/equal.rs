@@ -1,9 +1,9 @@
 //! Blocks that are equal to blocks of another window: their window borrows them from the piece of that one,
 //! so equal files are stored once, wherever they lie.
 
-use crate::hash::{Digest, digest};
-use crate::packs::{PackNumber, Stored};
-use crate::words::{bits, rank};
+use crate::format::hash::{Digest, digest};
+use crate::format::packs::{PackNumber, Stored};
+use crate::format::words::{bits, rank};
 use lanefs::format::BLOCK;
 use std::collections::{HashMap, VecDeque};
 

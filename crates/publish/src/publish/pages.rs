@@ -3,13 +3,13 @@
 use super::Job;
 use super::upload::{INCOMPLETE, Uploader};
 use crate::error::Result;
-use crate::hash::Hash;
-use crate::layout::{FANOUT, MAX_RANGES};
-use crate::pack::PackBuilder;
-use crate::packs::Stored;
-use crate::page::{Page, PageRef, Piece, is_justified, top_level};
-use crate::piece;
-use crate::root::Range;
+use crate::format::hash::Hash;
+use crate::format::layout::{FANOUT, MAX_RANGES};
+use crate::format::pack::PackBuilder;
+use crate::format::packs::Stored;
+use crate::format::page::{Page, PageRef, Piece, is_justified, top_level};
+use crate::format::piece;
+use crate::format::root::Range;
 use std::collections::HashSet;
 
 /// Bytes between two pieces of metadata that belong to one range all the same.

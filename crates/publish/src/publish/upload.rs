@@ -3,12 +3,12 @@
 use super::Placed;
 use super::base::Base;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::layout::pack_end;
+use crate::format::hash::Hash;
+use crate::format::layout::pack_end;
+use crate::format::pack::{Pack, PackBuilder};
+use crate::format::packs::{PackNumber, PackRef};
+use crate::format::page::Piece;
 use crate::objects::Objects;
-use crate::pack::{Pack, PackBuilder};
-use crate::packs::{PackNumber, PackRef};
-use crate::page::Piece;
 use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

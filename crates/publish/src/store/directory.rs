@@ -6,7 +6,7 @@
 
 use super::{Listed, Stamp, Store};
 use crate::error::StoreError;
-use crate::hash::Hash;
+use crate::format::hash::Hash;
 use lanefs::escape::escape_path;
 use lanefs::host_path::make_dirs;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};

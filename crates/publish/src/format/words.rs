@@ -1,6 +1,6 @@
 //! Parsing of structures that are not trusted, and making of new ones.
 
-use crate::layout::{UNBOUND, VERSION};
+use super::layout::{UNBOUND, VERSION};
 use lanefs::format::{Field, Word};
 
 /// The contradiction in bytes that are not what they should be.

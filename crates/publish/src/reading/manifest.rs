@@ -1,13 +1,13 @@
 //! The manifest of a version: its root, and the pages that are needed.
 
+use super::fetch::Fetcher;
+use super::lru::Lru;
 use crate::error::{Error, Result};
-use crate::fetch::Fetcher;
-use crate::hash::Hash;
-use crate::layout::{FANOUT, MAX_ROOT};
-use crate::lru::Lru;
-use crate::packs::Stored;
-use crate::page::{self, Page, PageRef, Piece};
-use crate::root::{self, Named, Root};
+use crate::format::hash::Hash;
+use crate::format::layout::{FANOUT, MAX_ROOT};
+use crate::format::packs::Stored;
+use crate::format::page::{self, Page, PageRef, Piece};
+use crate::format::root::{self, Named, Root};
 use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Memory of pieces, which is used again: the first touch of fresh memory costs more time than most pieces
 //! take to be decompressed.
 
-use crate::hash::Hash;
-use crate::layout::WINDOW;
+use super::hash::Hash;
+use super::layout::WINDOW;
 use lanefs::format::BLOCK;
 use lanefs_sync::lock::Mutex;
 use std::fmt;

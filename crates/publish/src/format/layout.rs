@@ -1,7 +1,6 @@
 //! Every structure of a publication, declared once. All words are little-endian.
 
-use lanefs::format::Layout;
-use lanefs::format::layout;
+use lanefs::format::{Layout, layout};
 
 /// `LaneTag\n` as a little-endian word.
 pub(crate) const TAG_MAGIC: u64 = u64::from_le_bytes(*b"LaneTag\n");

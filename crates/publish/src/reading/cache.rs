@@ -6,7 +6,7 @@
 //! process that fills a folder holds its lock, counts its files, and removes those that were used least
 //! recently.
 
-use crate::hash::Hash;
+use crate::format::hash::Hash;
 use lanefs::host_path::make_dirs;
 use lanefs_sync::lock::Mutex;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};

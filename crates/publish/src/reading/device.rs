@@ -1,12 +1,12 @@
 //! A publication as a device, on which a volume is opened for reading.
 
+use super::fetch::{Bytes, Counts, Fetcher};
+use super::manifest::Manifest;
+use super::read_ahead::ReadAhead;
 use crate::error::{Error, Result};
-use crate::fetch::{Bytes, Counts, Fetcher};
-use crate::layout::WINDOW;
-use crate::manifest::Manifest;
-use crate::packs::Stored;
-use crate::page::Piece;
-use crate::read_ahead::ReadAhead;
+use crate::format::layout::WINDOW;
+use crate::format::packs::Stored;
+use crate::format::page::Piece;
 use lanefs::format::BLOCK;
 use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
 use std::collections::HashMap;

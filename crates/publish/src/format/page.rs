@@ -1,13 +1,13 @@
 //! Pages of a manifest: leaf pages refer to the pieces of windows, the pages above them to pages.
 
-use crate::buffers::Buffer;
-use crate::hash::Hash;
-use crate::layout::{
+use super::buffers::Buffer;
+use super::hash::Hash;
+use super::layout::{
     FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
     WINDOW, page, page_ref, piece_ref, size_of_piece,
 };
-use crate::packs::{self, PackList, Stored};
-use crate::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
+use super::packs::{self, PackList, Stored};
+use super::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
 use lanefs::format::BLOCK;
 
 /// Bits of `FLAGS`: the window has metadata; it borrows blocks of the piece of another one, from a rank on.

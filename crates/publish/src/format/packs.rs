@@ -1,8 +1,8 @@
 //! References to packs and to stored bytes in them.
 
-use crate::hash::Hash;
-use crate::layout::{MAX_FOOTER, MAX_PACK, pack_end, pack_name};
-use crate::words::{Bad, Input, append, get};
+use super::hash::Hash;
+use super::layout::{MAX_FOOTER, MAX_PACK, pack_end, pack_name};
+use super::words::{Bad, Input, append, get};
 use std::collections::HashMap;
 
 /// A pack.
@@ -31,7 +31,7 @@ impl PackRef {
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, Bad> {
-        let name = Hash::read(pack_name::NAME, bytes).ok_or(crate::words::CUT_OFF)?;
+        let name = Hash::read(pack_name::NAME, bytes).ok_or(super::words::CUT_OFF)?;
         let pack =
             PackRef { name, bytes: get(pack_name::BYTES, bytes)?, footer: get(pack_name::FOOTER, bytes)? };
         let footer = u64::from(pack.footer);

@@ -1,13 +1,13 @@
 //! Roots and tags.
 
-use crate::hash::Hash;
-use crate::layout::{
+use super::hash::Hash;
+use super::layout::{
     HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, MAX_TAG_ROOT, ROOT_MAGIC, TAG_MAGIC, UNBOUND, VERSION,
     VOLUME, range, root, tag,
 };
-use crate::packs::{self, PackList, PackRef};
-use crate::page::{self, PageRef, append_ref, parse_refs};
-use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+use super::packs::{self, PackList, PackRef};
+use super::page::{self, PageRef, append_ref, parse_refs};
+use super::words::{Bad, CUT_OFF, Input, append, check, get};
 use lanefs::format::{BLOCK, MAX_VOLUME, MIN_VOLUME};
 
 /// Facts of a version that its root states.

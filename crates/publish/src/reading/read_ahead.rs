@@ -4,10 +4,10 @@
 //! is read ahead of, twice as far with each further one, up to a bound; the next part is fetched when half of
 //! the last one is used, so that the store works while its reader does. Linux reads files ahead in this way.
 
-use crate::fetch::Fetcher;
-use crate::layout::WINDOW;
-use crate::manifest::Manifest;
-use crate::packs::Stored;
+use super::fetch::Fetcher;
+use super::manifest::Manifest;
+use crate::format::layout::WINDOW;
+use crate::format::packs::Stored;
 use lanefs_sync::lock::Mutex;
 use std::ops::Range;
 use std::sync::Arc;

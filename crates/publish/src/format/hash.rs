@@ -1,6 +1,6 @@
 //! BLAKE3 hashes, which name versions, packs and pieces.
 
-use crate::layout::{DIGEST, HASH_BYTES};
+use super::layout::{DIGEST, HASH_BYTES};
 use lanefs::format::Array;
 use std::fmt;
 

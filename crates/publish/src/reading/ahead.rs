@@ -1,14 +1,14 @@
 //! A reader fetches at once, when it opens a version: the first pages and, at the same time, the first
 //! metadata. None of it takes more memory than the bytes that are read ahead, whatever a hostile store says.
 
+use super::fetch::{Fetcher, Part};
+use super::manifest::Manifest;
+use super::threads;
 use crate::error::Result;
-use crate::fetch::{Fetcher, Part};
-use crate::manifest::Manifest;
-use crate::packs::{PackRef, Stored};
-use crate::page::{Page, PageRef};
-use crate::piece;
-use crate::root::Range;
-use crate::threads;
+use crate::format::packs::{PackRef, Stored};
+use crate::format::page::{Page, PageRef};
+use crate::format::piece;
+use crate::format::root::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -148,10 +148,10 @@ fn gather(parts: &[(u64, Arc<Vec<u8>>)], offset: u64, bytes: u64) -> Option<Part
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Hash;
-    use crate::layout::pack_end;
+    use crate::format::hash::Hash;
+    use crate::format::layout::pack_end;
+    use crate::format::packs::ZSTD;
     use crate::objects::Objects;
-    use crate::packs::ZSTD;
     use crate::store::Directory;
 
     fn fetcher() -> Fetcher {

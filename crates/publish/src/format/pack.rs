@@ -1,13 +1,13 @@
 //! Packs: pieces one after the other, and a footer that lists them with the digests of their blocks.
 
-use crate::hash::{Digest, Hash};
-use crate::layout::{
+use super::hash::{Digest, Hash};
+use super::layout::{
     DIGEST, MAX_FOOTER, PACK, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry, size_of_entry,
 };
-use crate::packs::{self, PackRef, Stored};
-use crate::page::raw_bytes;
-use crate::piece::Packed;
-use crate::words::{Bad, CUT_OFF, Input, append, check, get};
+use super::packs::{self, PackRef, Stored};
+use super::page::raw_bytes;
+use super::piece::Packed;
+use super::words::{Bad, CUT_OFF, Input, append, check, get};
 
 /// A piece in the footer of a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ mod tests {
     fn a_pack_is_full_before_its_footer_is_too_large_to_be_read() {
         let mut pack = PackBuilder::new([1; 16]);
         let mut pieces = 0;
-        let compressed = crate::piece::pack(&[0; 4096], 1);
+        let compressed = crate::format::piece::pack(&[0; 4096], 1);
         // Windows of zeros: a few bytes each, and 64 digests.
         while !pack.is_full() {
             pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST]; 64], &compressed);

@@ -3,19 +3,18 @@
 //! A piece that several threads need is fetched by one of them. Pieces that lie near each other in a pack are
 //! read by one request. Nothing is used before it was verified.
 
-use crate::buffers::{Buffer, Buffers};
-use crate::cache::Cache;
+use super::cache::Cache;
+use super::lru::Lru;
+use super::threads;
 use crate::error::{Error, Result};
-use crate::hash::Hash;
-use crate::lru::Lru;
+use crate::format::buffers::{Buffer, Buffers};
+use crate::format::hash::Hash;
+use crate::format::packs::{self, PackRef, Stored};
+use crate::format::piece;
+use crate::format::words::Bad;
 use crate::objects::Objects;
-use crate::packs::{self, PackRef, Stored};
-use crate::piece;
-use crate::threads;
-use crate::words::Bad;
 use lanefs_sync::lock::{Condvar, Mutex};
-use std::collections::HashMap;
-use std::collections::hash_map;
+use std::collections::{HashMap, hash_map};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Stored bytes: hashed and compressed, verified and decompressed.
 
-use crate::buffers::{Buffer, Buffers};
-use crate::hash::Hash;
-use crate::packs::{AS_IT_IS, Stored, ZSTD};
-use crate::words::Bad;
+use super::buffers::{Buffer, Buffers};
+use super::hash::Hash;
+use super::packs::{AS_IT_IS, Stored, ZSTD};
+use super::words::Bad;
 use std::sync::Arc;
 
 /// Bytes as they go into a pack.
@@ -55,8 +55,8 @@ pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::pack_end;
-    use crate::packs::PackRef;
+    use crate::format::layout::pack_end;
+    use crate::format::packs::PackRef;
 
     fn stored(packed: &Packed, raw: u32) -> Stored {
         let pack = PackRef { name: packed.hash, bytes: 1 << 20, footer: pack_end::SIZE as u32 };

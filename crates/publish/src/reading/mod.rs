@@ -1,0 +1,12 @@
+//! The way from a store to a reader: fetches, caches, the manifest, reads ahead, a device on top.
+//!
+//! It changes no object.
+
+pub(crate) mod ahead;
+pub(crate) mod cache;
+pub(crate) mod device;
+pub(crate) mod fetch;
+pub(crate) mod lru;
+pub(crate) mod manifest;
+pub(crate) mod read_ahead;
+pub(crate) mod threads;
