@@ -1,14 +1,14 @@
 //! Comparison of two whole trees of the host: the check of a round trip, independent of the import and export
 //! code.
 
-use crate::error::{Error, Result, errno_text};
-use crate::host::HostMeta;
-use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
-use crate::job::{Control, TransferJob, count};
-use crate::name::{shown, shown_path};
-use crate::queue::{Queue, default_threads, run_tasks};
-use crate::report::{Counts, Problem};
-use crate::xattrs::{XattrBuffers, XattrTarget};
+use crate::on_host::host::HostMeta;
+use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::running::job::{Control, TransferJob, count};
+use crate::running::queue::{Queue, default_threads, run_tasks};
+use crate::running::report::{Counts, Problem};
+use crate::vocabulary::error::{Error, Result, errno_text};
+use crate::vocabulary::name::{shown, shown_path};
+use crate::vocabulary::xattrs::{XattrBuffers, XattrTarget};
 use lanefs::FileKind;
 use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
@@ -380,7 +380,7 @@ fn read_up_to(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> std::result::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Silent;
+    use crate::running::job::Silent;
     use std::fs;
 
     fn differences(a: &Path, b: &Path) -> Vec<String> {

@@ -29,58 +29,58 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `vocabulary` | names, errors, extended attributes, sets of hard links |
+//! | `on_host` | the host's side: directories by descriptor, attributes, new files |
+//! | `in_volume` | the volume's side: entries that are made, found and replaced |
+//! | `running` | threads of a transfer, their queue, commits on the way, the [`Report`] |
+//! | `compare`, `export`, `import` | trees |
+//! | `archive` | tar archives, both ways |
+//! | [`by_descriptor`] | files of the host for programs that copy one at a time |
+
 #![forbid(unsafe_code)]
 
 mod archive;
-mod commits;
 mod compare;
-mod error;
-mod expansion;
 mod export;
-mod hardlinks;
-mod host;
-mod host_attributes;
-mod hostdir;
 mod import;
-mod input;
-mod inventory;
-mod job;
-mod name;
-mod new_file;
-mod node;
-mod queue;
-mod replacement;
-mod report;
-mod volume;
-mod volume_entry;
-mod xattrs;
+mod in_volume;
+mod on_host;
+mod running;
+mod vocabulary;
 
 /// Files of the host by descriptor, for programs that copy one file at a time: what a name meant a moment ago
 /// does not matter, and nobody else can put another file in its place.
 pub mod by_descriptor {
-    pub use crate::host::Attributes;
-    pub use crate::host_attributes::{
+    pub use crate::on_host::host::Attributes;
+    pub use crate::on_host::host_attributes::{
         set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of, set_times,
     };
-    pub use crate::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
-    pub use crate::input::open_input;
-    pub use crate::new_file::{FilePlace, NewFile};
-    pub use crate::node::{Node, make_node};
+    pub use crate::on_host::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
+    pub use crate::on_host::new_file::{FilePlace, NewFile};
+    pub use crate::on_host::node::{Node, make_node};
+    pub use crate::vocabulary::input::open_input;
     pub use lanefs::host_path::{make_dirs, open_dir};
 }
 
 pub use archive::{ArchiveSource, ArchiveTarget, export_archive, import_archive, is_archive_name};
-pub use commits::CommitInterval;
 pub use compare::{CompareOptions, Comparison, compare_trees};
-pub use error::{Error, Result};
-pub use expansion::DEFAULT_MAX_EXPANSION;
 pub use export::{ExportOptions, export_tree};
-pub use hostdir::FileId;
 pub use import::{IdNames, ImportOptions, Maker, import_tree};
-pub use inventory::{Inventory, Item, take_inventory};
-pub use job::{Control, Progress, ProgressState, Silent};
-pub use name::shown;
-pub use replacement::Replacement;
-pub use report::{
+pub use in_volume::replacement::Replacement;
+pub use on_host::hostdir::FileId;
+pub use running::commits::CommitInterval;
+pub use running::expansion::DEFAULT_MAX_EXPANSION;
+pub use running::inventory::{Inventory, Item, take_inventory};
+pub use running::job::{Control, Progress, ProgressState, Silent};
+pub use running::report::{
     Counts, EXIT_DAMAGED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report,
 };
+pub use vocabulary::error::{Error, Result};
+pub use vocabulary::name::shown;

@@ -5,8 +5,8 @@
 //! out of it.
 
 use super::failure::MemberFailure;
-use crate::name::shown;
-use crate::volume::TargetDir;
+use crate::in_volume::volume::TargetDir;
+use crate::vocabulary::name::shown;
 use lanefs::{Code, FileKind, FileSystem, Ino, MkdirAll};
 use std::collections::HashMap;
 

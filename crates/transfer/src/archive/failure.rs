@@ -1,7 +1,7 @@
 //! Failures of single members.
 
-use crate::error::Error;
-use crate::volume_entry::VolumeEntryError;
+use crate::in_volume::volume_entry::VolumeEntryError;
+use crate::vocabulary::error::Error;
 
 /// Reason why a member was not imported, or not completely.
 pub(crate) enum MemberFailure {

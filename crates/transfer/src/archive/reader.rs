@@ -3,8 +3,8 @@
 use super::acl_text;
 use super::pax::Records;
 use super::sparse::{self, Ranges};
-use crate::error::{Error, Result};
-use crate::name::shown;
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name::shown;
 use lanefs::{FileKind, Time};
 use std::io::{self, Read};
 use tar::{EntryType, GnuExtSparseHeader, Header};

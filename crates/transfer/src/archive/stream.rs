@@ -3,7 +3,7 @@
 use super::compression::{Compression, MAGIC_BYTES, Written};
 use super::frames::{Frames, is_remainder, pass_over};
 use super::input::Input;
-use crate::error::{Error, Result};
+use crate::vocabulary::error::{Error, Result};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Owner, extended attributes, mode and times of exported files.
 
 use super::exporter::TreeExport;
-use crate::host::Attributes;
-use crate::host_attributes::{set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of};
-use crate::job::count;
-use crate::xattrs::{self, XattrTarget};
+use crate::on_host::host::Attributes;
+use crate::on_host::host_attributes::{set_mode_and_times, set_mode_and_times_of, set_owner, set_owner_of};
+use crate::running::job::count;
+use crate::vocabulary::xattrs::{self, XattrTarget};
 use lanefs::Attr;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

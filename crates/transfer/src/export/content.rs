@@ -1,8 +1,8 @@
 //! Copying of one file's content to the host.
 
-use crate::expansion::{Expansion, RangesFailure};
-use crate::host::CHUNK_BYTES;
-use crate::job::TransferJob;
+use crate::on_host::host::CHUNK_BYTES;
+use crate::running::expansion::{Expansion, RangesFailure};
+use crate::running::job::TransferJob;
 use lanefs::{Attr, FileSystem};
 use rustix::fd::OwnedFd;
 use rustix::fs::ftruncate;

@@ -1,6 +1,6 @@
 //! Directories of which a part is still to be exported.
 
-use crate::hostdir::HostDir;
+use crate::on_host::hostdir::HostDir;
 use lanefs::Attr;
 use lanefs::path::join;
 use std::sync::Arc;

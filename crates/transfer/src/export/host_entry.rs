@@ -1,9 +1,9 @@
 //! New names in directories of the host, also where the name is taken.
 
 use super::options::Replaces;
-use crate::error::errno_text;
-use crate::hostdir::FileId;
-use crate::name::temporary_name;
+use crate::on_host::hostdir::FileId;
+use crate::vocabulary::error::errno_text;
+use crate::vocabulary::name::temporary_name;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, renameat, statat, unlinkat};
 use rustix::io::Errno;

@@ -6,7 +6,7 @@
 //! until their content is complete. A file that could not be finished is removed.
 //!
 //! Somebody else may change the names of a directory that was there before. So owner and mode are set through
-//! descriptors only, or in a directory that nobody else can enter ([`crate::node`]); and a directory that was
+//! descriptors only, or in a directory that nobody else can enter ([`crate::on_host::node`]); and a directory that was
 //! there keeps its own.
 //!
 //! Modules, each using only those above it: `options`; `dir` (directories in progress); `content` (copying
@@ -22,10 +22,10 @@ mod host_entry;
 mod options;
 mod walk;
 
-use crate::error::{Error, Result};
-use crate::job::Control;
-use crate::name::shown;
-use crate::report::Report;
+use crate::running::job::Control;
+use crate::running::report::Report;
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name::shown;
 use lanefs::{FileKind, FileSystem};
 use std::path::Path;
 

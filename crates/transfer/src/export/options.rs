@@ -1,7 +1,7 @@
 //! Options of an export.
 
-use crate::expansion::DEFAULT_MAX_EXPANSION;
-use crate::hostdir::FileId;
+use crate::on_host::hostdir::FileId;
+use crate::running::expansion::DEFAULT_MAX_EXPANSION;
 
 /// Options of an export.
 #[derive(Clone, Debug)]

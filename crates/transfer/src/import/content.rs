@@ -1,8 +1,8 @@
 //! Copying of one file's content into the volume.
 
-use crate::error::errno_text;
-use crate::host::{CHUNK_BYTES, HostMeta, UNSIZED_BYTES};
-use crate::job::TransferJob;
+use crate::on_host::host::{CHUNK_BYTES, HostMeta, UNSIZED_BYTES};
+use crate::running::job::TransferJob;
+use crate::vocabulary::error::errno_text;
 use lanefs::{FileSystem, Ino};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, SeekFrom, fadvise, fstat, seek};

@@ -1,7 +1,7 @@
 //! Directories of which a part is still to be imported.
 
-use crate::hostdir::HostDir;
-use crate::volume::TargetDir;
+use crate::in_volume::volume::TargetDir;
+use crate::on_host::hostdir::HostDir;
 use lanefs::SetAttr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -3,9 +3,9 @@
 use super::dir::ImportDir;
 use super::importer::{ThreadBuffers, TreeImport};
 use super::source::SourceName;
-use crate::commits::LARGE_BYTES;
-use crate::host::HostMeta;
-use crate::name::shown;
+use crate::on_host::host::HostMeta;
+use crate::running::commits::LARGE_BYTES;
+use crate::vocabulary::name::shown;
 use lanefs::FileKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat, statat};

@@ -21,10 +21,10 @@ mod pending;
 mod source;
 mod walk;
 
-use crate::error::{Error, Result};
-use crate::job::Control;
-use crate::name::shown_path;
-use crate::report::Report;
+use crate::running::job::Control;
+use crate::running::report::Report;
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name::shown_path;
 use lanefs::{FileKind, FileSystem};
 use rustix::fs::{AtFlags, CWD, statat};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Options of an import.
 
-use crate::commits::CommitInterval;
-use crate::hostdir::FileId;
+use crate::on_host::hostdir::FileId;
+use crate::running::commits::CommitInterval;
 use lanefs::Ino;
 use lanefs::bulk::{Applied, Change};
 use std::fmt;

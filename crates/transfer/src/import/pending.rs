@@ -2,7 +2,7 @@
 
 use super::dir::ImportDir;
 use super::options::Maker;
-use crate::host::HostMeta;
+use crate::on_host::host::HostMeta;
 use lanefs::Ino;
 use lanefs::bulk::Change;
 use lanefs_sync::lock::{Mutex, MutexGuard};

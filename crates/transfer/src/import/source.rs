@@ -3,10 +3,10 @@
 use super::content::{ImportFailure, copy_in};
 use super::dir::ImportDir;
 use super::importer::{ThreadBuffers, TreeImport};
-use crate::host::HostMeta;
-use crate::job::count;
-use crate::volume_entry::{NewVolumeEntry, VolumeEntryError, create_entry, link_entry};
-use crate::xattrs::XattrTarget;
+use crate::in_volume::volume_entry::{NewVolumeEntry, VolumeEntryError, create_entry, link_entry};
+use crate::on_host::host::HostMeta;
+use crate::running::job::count;
+use crate::vocabulary::xattrs::XattrTarget;
 use lanefs::{FileKind, Ino};
 use rustix::fd::OwnedFd;
 use rustix::fs::readlinkat;

@@ -4,9 +4,9 @@
 //! only a commit that succeeded tells which files are there. So an import commits at intervals, while no file
 //! is half made, and counts after a failure what the last commit has.
 
-use crate::error::Error;
-use crate::job::TransferJob;
-use crate::report::{Counts, Report};
+use super::job::TransferJob;
+use super::report::{Counts, Report};
+use crate::vocabulary::error::Error;
 use lanefs::FileSystem;
 use lanefs_sync::lock::{Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};

@@ -1,10 +1,10 @@
 //! All names of a tree of the host with their attributes: the reference for answers of a volume.
 
-use crate::error::{Error, Result, errno_text};
-use crate::host::HostMeta;
-use crate::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
-use crate::name::shown_path;
-use crate::report::Problem;
+use super::report::Problem;
+use crate::on_host::host::HostMeta;
+use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::vocabulary::error::{Error, Result, errno_text};
+use crate::vocabulary::name::shown_path;
 use lanefs::path::join;
 use lanefs::{FileKind, Time};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, openat, statat};

@@ -4,7 +4,7 @@
 //! Files that can be opened are changed through their descriptor. A name is used only in a directory of which
 //! nobody else can change the names.
 
-use crate::host::{Attributes, timestamps};
+use super::host::{Attributes, timestamps};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmodat, chownat, fchmod, fchown, fstat, futimens,

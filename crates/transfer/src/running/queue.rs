@@ -4,7 +4,7 @@
 //! lock is enough, because a task is a directory or some hundred files, and takes a thousand times longer
 //! than the lock.
 
-use crate::job::PROGRESS_INTERVAL;
+use super::job::PROGRESS_INTERVAL;
 use lanefs_sync::lock::{Condvar, Mutex};
 
 struct QueueState<T> {

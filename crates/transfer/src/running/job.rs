@@ -1,8 +1,8 @@
 //! State that the threads of one transfer share: counters, problems, and the request to stop.
 
-use crate::error::{Error, ends_transfer};
-use crate::name::shown;
-use crate::report::{Counts, Problem, Report};
+use super::report::{Counts, Problem, Report};
+use crate::vocabulary::error::{Error, ends_transfer};
+use crate::vocabulary::name::shown;
 use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

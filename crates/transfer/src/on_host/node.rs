@@ -4,8 +4,8 @@
 //! he could put another file under the name meanwhile. So the file is made in a directory that only this user
 //! may enter, gets its attributes there, and is then moved to its name.
 
-use crate::hostdir::{FileId, is_new};
-use crate::name::temporary_name;
+use super::hostdir::{FileId, is_new};
+use crate::vocabulary::name::temporary_name;
 use lanefs::FileKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{

@@ -2,7 +2,7 @@
 //!
 //! The directory is open from the start: nobody who changes names meanwhile leads the file elsewhere.
 
-use crate::name::temporary_name;
+use crate::vocabulary::name::temporary_name;
 use lanefs::host_path::{self, HostName};
 use rustix::fd::OwnedFd;
 use rustix::fs::{

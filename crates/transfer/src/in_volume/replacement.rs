@@ -1,7 +1,7 @@
 //! A new inode that takes the place of a file of the volume.
 
-use crate::volume::TargetDir;
-use crate::volume_entry::{NewVolumeEntry, VolumeEntryError, create_entry};
+use super::volume::TargetDir;
+use super::volume_entry::{NewVolumeEntry, VolumeEntryError, create_entry};
 use lanefs::{Code, FileSystem, Ino, SetAttr, XattrMode};
 
 /// A file under a temporary name, which replaces another one when it is complete: until then, and after any

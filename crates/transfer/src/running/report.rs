@@ -1,7 +1,7 @@
 //! The outcome of a transfer: counts, and problems of single files.
 
-use crate::error::Error;
-use crate::name::shown;
+use crate::vocabulary::error::Error;
+use crate::vocabulary::name::shown;
 use std::time::Duration;
 
 /// Exit code of a transfer without problems.

@@ -1,8 +1,8 @@
 //! New names in directories of the volume, also where the name is taken.
 
-use crate::error::errno_text;
-use crate::name::temporary_name;
-use crate::volume::TargetDir;
+use super::volume::TargetDir;
+use crate::vocabulary::error::errno_text;
+use crate::vocabulary::name::temporary_name;
 use lanefs::{Attr, Code, FileKind, FileSystem, Ino, RenameMode};
 use rustix::io::Errno;
 

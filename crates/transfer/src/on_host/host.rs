@@ -1,6 +1,6 @@
 //! Attributes of the host's files, in LaneFS's types.
 
-use crate::hostdir::FileId;
+use super::hostdir::FileId;
 use lanefs::{Attr, FileKind, SetAttr, Time};
 use rustix::fs::{Stat, Timespec, Timestamps};
 

@@ -4,8 +4,8 @@
 //! volume can name one block any number of times, and a size of 2^57 bytes costs it nothing. Holes are not
 //! counted: a tree and an archive keep them as holes.
 
-use crate::error::Error;
-use crate::job::TransferJob;
+use super::job::TransferJob;
+use crate::vocabulary::error::Error;
 use lanefs::format::BLOCK;
 use lanefs::{Attr, Code, FileSystem, Seek};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -148,7 +148,7 @@ impl Expansion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Control, Silent};
+    use crate::running::job::{Control, Silent};
     use lanefs::{CreateOptions, SetAttr, Volume};
     use std::cell::Cell;
 

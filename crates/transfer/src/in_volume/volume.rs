@@ -1,8 +1,8 @@
 //! Directories of the volume to which transfers go.
 
-use crate::error::{Error, Result};
-use crate::name::shown;
-use crate::xattrs::{ACCESS_LIST, DEFAULT_LIST};
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name::shown;
+use crate::vocabulary::xattrs::{ACCESS_LIST, DEFAULT_LIST};
 use lanefs::{FileKind, FileSystem, Ino, MkdirAll, XattrMode};
 
 /// A directory in which an import makes names.

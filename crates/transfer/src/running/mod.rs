@@ -1,0 +1,10 @@
+//! A running transfer: its threads, their queue, commits on the way, the report.
+//!
+//! It knows no direction.
+
+pub(crate) mod commits;
+pub(crate) mod expansion;
+pub(crate) mod inventory;
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod report;
