@@ -1,14 +1,18 @@
 //! Command line of the program `lanefs-bench`: arguments, Ctrl-C, exit codes.
 
-use crate::stop::Stop;
-use crate::{
-    AllocArgs, AllocHooks, ConcurrencyArgs, ConcurrencyHooks, Error, GpuArgs, GpuHooks, Hooks, LookupArgs,
-    LookupHooks, MountArgs, MountHooks, NamespaceArgs, PassthroughArgs, PlotArgs, PublishArgs, PublishHooks,
-    ReadArgs, ReadHooks, Result, ScaleArgs, ScaleHooks, ScaleWorkerArgs, SearchArgs, SearchHooks, WorkerArgs,
-    run_alloc_with, run_concurrency_with, run_gpu_with, run_lookup_with, run_mount_with, run_namespace_with,
-    run_passthrough, run_plot, run_publish_with, run_read_with, run_scale_with, run_scale_worker,
-    run_search_with, run_worker,
-};
+use crate::benches::alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
+use crate::benches::concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency_with};
+use crate::benches::gpu::{GpuArgs, GpuHooks, run_gpu_with};
+use crate::benches::lookup::{LookupArgs, LookupHooks, run_lookup_with};
+use crate::benches::mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
+use crate::benches::namespace::{Hooks, NamespaceArgs, run_namespace_with};
+use crate::benches::publish::{PublishArgs, PublishHooks, run_publish_with};
+use crate::benches::read::{ReadArgs, ReadHooks, run_read_with};
+use crate::benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
+use crate::benches::search::{SearchArgs, SearchHooks, run_search_with};
+use crate::error::{Error, Result};
+use crate::measure::plot::{PlotArgs, run_plot};
+use crate::measure::stop::Stop;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::io::Write;

@@ -14,51 +14,43 @@
 //! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
 //!
 //! Deliberately absent: profiling, and any judgement of a result beyond "goal reached or not".
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`error`] | errors of a benchmark |
+//! | [`measure`] | repetition, values, reports, plots, the machine |
+//! | [`systems`] | LaneFS in its forms, its peers, trees and operations that all of them get |
+//! | [`session`] | one run: its arguments, its peers, its report |
+//! | [`benches`] | the benchmarks, one module each |
+//! | `cli` | the tree of commands |
+
 // Three small modules of `alloc`, two functions of `mount` and a module of `lookup` are excepted, each with
 // its reason.
 #![deny(unsafe_code)]
 
-pub mod alloc;
-pub mod blocks;
+pub mod benches;
 mod cli;
-pub mod concurrency;
 pub mod error;
-mod file_volume;
-pub mod gpu;
-pub mod lane;
-pub mod lookup;
-pub mod machine;
-pub mod mount;
-pub mod namespace;
-pub mod peers;
-pub mod plot;
-mod progress;
-pub mod publish;
-pub mod read;
-pub mod report;
-pub mod scale;
-pub mod search;
-mod selection;
-mod served;
+pub mod measure;
 pub mod session;
-pub mod stop;
-pub mod system;
-mod threads;
-mod trees;
-mod values;
-mod walk;
-pub mod workload;
+pub mod systems;
 
-pub use alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
+pub use benches::alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
+pub use benches::concurrency::{
+    self, ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with,
+};
+pub use benches::gpu::{GpuArgs, GpuHooks, run_gpu_with};
+pub use benches::lookup::{LookupArgs, LookupHooks, run_lookup_with};
+pub use benches::mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
+pub use benches::namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
+pub use benches::publish::{PublishArgs, PublishHooks, run_publish_with};
+pub use benches::read::{ReadArgs, ReadHooks, run_read_with};
+pub use benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
+pub use benches::search::{SearchArgs, SearchHooks, run_search_with};
 pub use cli::main;
-pub use concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with};
 pub use error::{Error, Result};
-pub use gpu::{GpuArgs, GpuHooks, run_gpu_with};
-pub use lookup::{LookupArgs, LookupHooks, run_lookup_with};
-pub use mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
-pub use namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
-pub use plot::{PlotArgs, run_plot};
-pub use publish::{PublishArgs, PublishHooks, run_publish_with};
-pub use read::{ReadArgs, ReadHooks, run_read_with};
-pub use scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
-pub use search::{SearchArgs, SearchHooks, run_search_with};
+pub use measure::plot::{PlotArgs, run_plot};

@@ -3,14 +3,14 @@
 //! Rows that need the same files form a *part*. A note reports a part that fails, and the others continue; a
 //! stop ends them all.
 
-use crate::machine::Machine;
-use crate::peers::{Host, Medium, Peers, SpaceRequest};
-use crate::progress::Progress;
-use crate::report::{Report, Row};
-use crate::selection::Selection;
-use crate::stop::Stop;
-use crate::system::Named;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::measure::machine::{self, Machine};
+use crate::measure::progress::Progress;
+use crate::measure::report::{Report, Row};
+use crate::measure::selection::Selection;
+use crate::measure::stop::Stop;
+use crate::systems::peers::{Host, Medium, Peers, SpaceRequest};
+use crate::systems::system::Named;
 
 pub use crate::error::EXIT_STOPPED;
 use std::fs::File;
@@ -95,14 +95,14 @@ impl<S> Session<S> {
             progress: Progress::new(),
             report: Report {
                 bench: name.into(),
-                commit: crate::machine::commit(),
+                commit: machine::commit(),
                 machine: Machine::detect(),
                 ..Report::default()
             },
             json: json.transpose()?,
             failed: false,
         };
-        if let Some(load) = crate::machine::load().filter(|&load| load >= BUSY) {
+        if let Some(load) = machine::load().filter(|&load| load >= BUSY) {
             session.note(format!(
                 "the machine was busy at the start (load {load:.1}): its values scatter, rows of several threads \
                  suffer most"

@@ -1,9 +1,9 @@
 //! `lanefs-bench alloc` with libraries of this test: right ones, slow ones and wrong ones.
 
-use lanefs_bench::alloc::{Sizes, row_names};
-use lanefs_bench::blocks::BlockSizes;
+use lanefs_bench::benches::alloc::{Sizes, row_names};
+use lanefs_bench::benches::blocks::BlockSizes;
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
-use lanefs_bench::stop::Stop;
 use lanefs_bench::{AllocArgs, AllocHooks, Error, run_alloc_with};
 use serde_json::Value;
 use std::fs;

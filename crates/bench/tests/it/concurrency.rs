@@ -1,8 +1,8 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
-use lanefs_bench::concurrency::{Sizes, row_names};
+use lanefs_bench::benches::concurrency::{Sizes, row_names};
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
-use lanefs_bench::stop::Stop;
 use lanefs_bench::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency_with};
 use serde_json::Value;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
+use lanefs_bench::benches::gpu::{Answers, ColumnArgs, Source, row_names};
 use lanefs_bench::error::EXIT_ERROR;
-use lanefs_bench::gpu::{Answers, ColumnArgs, Source, row_names};
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE};
-use lanefs_bench::stop::Stop;
-use lanefs_bench::workload::Sizes;
+use lanefs_bench::systems::workload::Sizes;
 use lanefs_bench::{Error, GpuArgs, GpuHooks, run_gpu_with};
 use serde_json::Value;
 

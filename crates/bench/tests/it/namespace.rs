@@ -1,9 +1,9 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
-use lanefs_bench::namespace::{EXIT_DONE, EXIT_STOPPED, ImportRequest, row_names};
+use lanefs_bench::benches::namespace::{EXIT_DONE, EXIT_STOPPED, ImportRequest, row_names};
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::CommonArgs;
-use lanefs_bench::stop::Stop;
-use lanefs_bench::workload::Sizes;
+use lanefs_bench::systems::workload::Sizes;
 use lanefs_bench::{Hooks, NamespaceArgs, run_namespace_with};
 use serde_json::Value;
 use std::sync::Arc;

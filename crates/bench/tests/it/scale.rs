@@ -1,8 +1,8 @@
 //! The whole benchmark of sizes at tiny ones: every row is present and measured. No test checks a time.
 
-use lanefs_bench::scale::{EXIT_DONE, EXIT_STOPPED, ScaleSizes, row_names};
+use lanefs_bench::benches::scale::{EXIT_DONE, EXIT_STOPPED, ScaleSizes, row_names};
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::CommonArgs;
-use lanefs_bench::stop::Stop;
 use lanefs_bench::{Error, ScaleArgs, ScaleHooks, run_scale_with};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

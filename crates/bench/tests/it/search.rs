@@ -1,8 +1,8 @@
 //! The whole benchmark of searches at tiny sizes: every row is present and measured. No test checks a time.
 
-use lanefs_bench::search::{EXIT_DONE, EXIT_STOPPED, row_names};
+use lanefs_bench::benches::search::{EXIT_DONE, EXIT_STOPPED, row_names};
+use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::CommonArgs;
-use lanefs_bench::stop::Stop;
 use lanefs_bench::{SearchArgs, SearchHooks, run_search_with};
 use serde_json::Value;
 

@@ -2,11 +2,11 @@
 //! has no time.
 
 use lanefs_bench::Error;
-use lanefs_bench::lane::Lane;
-use lanefs_bench::peers::{Host, Medium, Peers, SpaceRequest};
-use lanefs_bench::stop::Stop;
-use lanefs_bench::system::{Create, Expect, Named, System};
-use lanefs_bench::workload::{Strings, Tree, flat_names, subdirectory_name};
+use lanefs_bench::measure::stop::Stop;
+use lanefs_bench::systems::lane::Lane;
+use lanefs_bench::systems::peers::{Host, Medium, Peers, SpaceRequest};
+use lanefs_bench::systems::system::{Create, Expect, Named, System};
+use lanefs_bench::systems::workload::{Strings, Tree, flat_names, subdirectory_name};
 
 /// Runs all methods at small sizes; checks no time.
 fn does_everything(system: &dyn System) {

@@ -1,0 +1,77 @@
+//! `lanefs-bench mount`: a mounted volume beside ext4, tmpfs and the limit of the kernel's interface, a FUSE
+//! passthrough to tmpfs.
+//!
+//! System calls measure all of them. The kernel's caches are dropped before each measurement, so that the
+//! file systems answer and not the kernel; this needs root.
+
+mod bench;
+mod cold;
+mod data;
+mod list;
+mod metadata;
+mod passthrough;
+mod processors;
+mod rows;
+mod sizes;
+
+pub use passthrough::{PassthroughArgs, run_passthrough};
+pub use rows::row_names;
+pub use sizes::Sizes;
+
+use crate::error::{Error, Result};
+use crate::measure::stop::Stop;
+use crate::session::{CommonArgs, Session};
+use bench::{MountBench, Settings};
+use std::path::PathBuf;
+
+/// Arguments of `lanefs-bench mount`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct MountArgs {
+    /// Arguments of every benchmark.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Parts that a caller may replace.
+#[derive(Clone, Default)]
+pub struct MountHooks {
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
+    pub stop: Option<Stop>,
+    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
+    pub sizes: Option<Sizes>,
+    /// Program `lanefs`; `None`: the one beside this program.
+    pub lanefs: Option<PathBuf>,
+}
+
+/// Runs the benchmark: progress to standard error, tables to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
+/// [`crate::session::EXIT_STOPPED`]).
+///
+/// # Errors
+/// [`Error::Arguments`] and unreadable directories before anything is measured.
+pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
+    if !rustix::process::geteuid().is_root() {
+        let message = "the benchmark `mount` needs root: it drops the kernel's caches between measurements";
+        return Err(Error::Arguments(message.into()));
+    }
+    let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
+    let own = std::env::current_exe().map_err(Error::host("the path of this program"))?;
+    let lanefs = hooks.lanefs.clone().unwrap_or_else(|| own.with_file_name("lanefs"));
+    if !lanefs.is_file() {
+        return Err(Error::Program(format!(
+            "there is no {}; `cargo build --release --bin lanefs` builds it",
+            lanefs.display()
+        )));
+    }
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let settings = Settings { sizes, lanefs, own };
+    Session::start("mount", &args.common, &row_names(cores), hooks.stop.clone(), settings)?.finish(measure)
+}
+
+/// Measures all parts; fails only if the user stopped it.
+fn measure(bench: &mut MountBench) -> Result<()> {
+    bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
+    bench.part("a large file", &rows::DATA, data::measure)?;
+    bench.part("small files", &[rows::COLD], cold::measure)?;
+    bench.part("ls -lR", &[rows::LIST], list::measure)
+}

@@ -1,0 +1,159 @@
+//! `mount-read-small-cold`: whole small files in random order, on a disk, with nothing cached.
+
+use super::bench::{MountBench, PASSTHROUGH};
+use super::processors::on_one;
+use super::rows::COLD;
+use crate::benches::read::corpus::{Corpus, MOST, Requests};
+use crate::error::{Error, Result};
+use crate::measure::stop::{STRIDE, Stop};
+use crate::measure::values::{LANEFS, Values};
+use crate::systems::file_volume::FileSet;
+use crate::systems::peers::{Medium, SpaceRequest};
+use crate::systems::served::{ServedMount, forget};
+use crate::systems::system::Named;
+use rustix::fs::{self as sys, Mode, OFlags};
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Minimum of ext4's rate.
+const GOAL: f64 = 1.0;
+
+/// Files of a directory.
+const FILES_PER_DIRECTORY: usize = 300;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
+
+/// A system whose files are on a disk. Those that a process serves are mounted again for each run, so that
+/// the process has nothing in memory.
+enum OnDisk {
+    /// The volume of an image.
+    Volume(PathBuf),
+    Ext4(PathBuf),
+    /// A passthrough to the directory of ext4.
+    Passthrough(PathBuf),
+}
+
+impl Named for OnDisk {
+    fn name(&self) -> &str {
+        match self {
+            OnDisk::Volume(_) => LANEFS,
+            OnDisk::Ext4(_) => "ext4",
+            OnDisk::Passthrough(_) => PASSTHROUGH,
+        }
+    }
+}
+
+impl OnDisk {
+    /// Calls `work` with the system's root directory, and with the process that serves it.
+    fn mounted<T>(
+        &self,
+        bench: &MountBench,
+        work: impl FnOnce(&Path, Option<&ServedMount>) -> Result<T>,
+    ) -> Result<T> {
+        let served = match self {
+            OnDisk::Ext4(path) => return work(path, None),
+            OnDisk::Volume(image) => bench.mount(image.into())?,
+            OnDisk::Passthrough(path) => bench.pass_through(path)?,
+        };
+        let done = work(served.path(), Some(&served))?;
+        served.end()?;
+        Ok(done)
+    }
+}
+
+/// Measures the row.
+pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
+    let files = bench.settings.sizes.cold_files;
+    let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
+    let requests = Requests::new(&corpus, files);
+    let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
+    let mut hosts = bench.hosts(need, Medium::Disk)?;
+    hosts.retain(|host| host.name() == "ext4");
+    let (_temp, image) = bench.volume_on_disk((512 << 20) + need.bytes)?;
+    // The passthrough shows the files of ext4, which are made once.
+    let mut systems = vec![OnDisk::Volume(image)];
+    systems.extend(hosts.iter().map(|host| OnDisk::Ext4(host.path().into())));
+    for system in &systems {
+        bench.progress.step(&format!("making {files} files on {}", system.name()));
+        system.mounted(bench, |dir, _| make(dir, &corpus, &bench.stop))?;
+    }
+    systems.extend(hosts.iter().map(|host| OnDisk::Passthrough(host.path().into())));
+    let mut values = Values::default();
+    bench.in_turn("small files", &systems.iter().collect::<Vec<_>>(), |system, run| {
+        let elapsed = system.mounted(bench, |dir, served| {
+            on_one(served.map(ServedMount::process), || read(dir, &corpus, &requests, &bench.stop))
+        })?;
+        if run > 0 {
+            values.add_each(system.name(), elapsed, requests.len());
+        }
+        Ok(())
+    })?;
+    let row = values.row(COLD, "ns/file").map(|row| {
+        row.param("files", files)
+            .param("directories", corpus.directories().len())
+            .param("mean_bytes", corpus.bytes() / files.max(1) as u64)
+            .param("processors", 1)
+            .goal_ratio("ext4", GOAL)
+    });
+    bench.row(row);
+    Ok(())
+}
+
+fn open(dir: &Path) -> Result<OwnedFd> {
+    sys::open(dir, DIRECTORY, Mode::empty()).map_err(Error::host(dir.display().to_string()))
+}
+
+/// Makes all files, directory by directory.
+fn make(dir: &Path, corpus: &Corpus, stop: &Stop) -> Result<()> {
+    let root = open(dir)?;
+    for directory in corpus.directories().iter() {
+        sys::mkdirat(&root, directory, Mode::from(0o755)).map_err(Error::host("mkdir"))?;
+    }
+    let mut data = Vec::new();
+    for (file, path) in corpus.paths().iter().enumerate() {
+        if file % STRIDE == 0 {
+            stop.check()?;
+        }
+        data.clear();
+        corpus.content(file, &mut data);
+        let made = sys::openat(&root, path, NEW_FILE, Mode::from(0o644)).map_err(failed("creating", path))?;
+        let mut done = 0;
+        while done < data.len() {
+            done += rustix::io::write(&made, &data[done..]).map_err(failed("writing", path))?;
+        }
+    }
+    sys::syncfs(&root).map_err(Error::host("syncfs"))
+}
+
+/// Drops the kernel's caches, and reads and checks all requested files by open, read and close.
+fn read(dir: &Path, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result<Duration> {
+    forget(true)?;
+    let root = open(dir)?;
+    let paths: Vec<&CStr> = requests.strings.iter().collect();
+    let (mut good, mut buffer) = (0, vec![0; MOST]);
+    let start = Instant::now();
+    for (number, (file, path)) in requests.files.iter().zip(paths).enumerate() {
+        if number % STRIDE == 0 {
+            stop.check()?;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = sys::openat(&root, path, flags, Mode::empty()).map_err(failed("opening", path))?;
+        let len = rustix::io::read(&opened, &mut buffer).map_err(failed("reading", path))?;
+        good += u64::from(corpus.is_right(*file, &buffer[..len]));
+    }
+    let elapsed = start.elapsed();
+    let expected = requests.len() as u64;
+    if good == expected {
+        Ok(elapsed)
+    } else {
+        let system = dir.display().to_string();
+        Err(Error::Wrong { system, what: "small files", found: good, expected })
+    }
+}
+
+fn failed(what: &str, path: &CStr) -> impl FnOnce(rustix::io::Errno) -> Error {
+    Error::host(format!("{what} {}", path.to_string_lossy()))
+}

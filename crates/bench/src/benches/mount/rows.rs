@@ -1,0 +1,49 @@
+//! Names of the rows.
+
+use super::sizes::threads;
+
+/// Operations on each file, in this order.
+pub(super) const OPERATIONS: [&str; 4] = ["create", "stat", "readdir", "unlink"];
+
+/// Rows of a file on a disk, and of one in memory.
+pub(super) const DATA: [&str; 4] =
+    ["mount-seq-write", "mount-seq-read", "mount-seq-write-memory", "mount-seq-read-memory"];
+
+/// Row of small files that are read.
+pub(super) const COLD: &str = "mount-read-small-cold";
+
+/// Row of the listing.
+pub(super) const LIST: &str = "mount-ls-lr";
+
+/// Lists every row on `cores` cores, in the order measured.
+pub fn row_names(cores: usize) -> Vec<String> {
+    let data = DATA.map(String::from).into_iter();
+    metadata_names(cores).into_iter().chain(data).chain([COLD.into(), LIST.into()]).collect()
+}
+
+pub(super) fn metadata_names(cores: usize) -> Vec<String> {
+    let of = |threads: usize| OPERATIONS.map(|operation| metadata_name(operation, threads));
+    threads(cores).into_iter().flat_map(of).collect()
+}
+
+pub(super) fn metadata_name(operation: &str, threads: usize) -> String {
+    format!("mount-{operation}-{threads}t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_names_every_row() {
+        let text = include_str!("../../../../../docs/benchmarks.md");
+        for name in row_names(8) {
+            let family = match name.rsplit_once('-') {
+                Some((family, last)) if last.ends_with('t') && last.len() == 2 => format!("{family}-Tt"),
+                _ => name,
+            };
+            assert!(text.contains(&format!("`{family}`")), "docs/benchmarks.md does not name {family}");
+        }
+        assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2);
+    }
+}

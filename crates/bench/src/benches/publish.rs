@@ -1,0 +1,95 @@
+//! `lanefs-bench publish`: publications on a real S3 server, over links of other latencies and bandwidths.
+//!
+//! The server, Versity's S3 gateway, runs on this machine. A link between it and its clients delays all data.
+//! LaneFS publishes and reads through its libraries, as `lanefs publish` and `lanefs mount` do; its peers are
+//! programs as people run them, over the same link, and plain ranged reads of as many bytes. A note names
+//! each program that is missing.
+
+mod link;
+mod programs;
+mod reading;
+mod rows;
+mod server;
+mod small_files;
+mod tree;
+mod writing;
+
+pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
+pub use rows::row_names;
+
+use crate::error::{Error, Result};
+use crate::measure::stop::Stop;
+use crate::session::{CommonArgs, Session};
+use crate::systems::trees;
+use rows::{AGAIN, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
+use server::Server;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tree::Tree;
+
+/// Arguments of `lanefs-bench publish`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct PublishArgs {
+    #[command(flatten)]
+    /// Arguments of every benchmark.
+    pub common: CommonArgs,
+    /// Tree that is published [default: /usr, with --quick /usr/share/doc]
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// Small files, of which a tenth is read in random order [default: 20000, with --quick 2000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    pub files: Option<u32>,
+    /// The S3 server, versitygw [default: the one in PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    pub server: Option<PathBuf>,
+}
+
+/// Parts that a caller may replace.
+#[derive(Clone, Default)]
+pub struct PublishHooks {
+    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
+    pub stop: Option<Stop>,
+}
+
+/// Settings of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct PublishSettings {
+    tree: PathBuf,
+    files: usize,
+    server: PathBuf,
+}
+
+/// Small files of a full run, and of a quick one.
+const FILES: (usize, usize) = (20_000, 2_000);
+
+/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
+/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+///
+/// # Errors
+/// [`Error::Arguments`], a server that does not start, and unreadable directories before anything is
+/// measured.
+pub fn run_publish_with(args: &PublishArgs, hooks: &PublishHooks) -> Result<u8> {
+    let quick = args.common.quick;
+    let settings = PublishSettings {
+        tree: args.tree.clone().unwrap_or_else(|| trees::default_tree(quick)),
+        files: args.files.map_or(if quick { FILES.1 } else { FILES.0 }, |files| files as usize),
+        server: args.server.clone().unwrap_or_else(|| "versitygw".into()),
+    };
+    let bench = Session::start("publish", &args.common, &row_names(), hooks.stop.clone(), settings)?;
+    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let server = Server::start(&bench.settings.server, &temp.path().join("server"), &bench.stop)?;
+    bench.finish(|bench| {
+        bench.part("a tree", &TREE_ROWS, |bench| measure_tree(bench, &server, temp.path()))?;
+        bench.part("small files", &[SHUFFLED], |bench| small_files::measure(bench, &server, temp.path()))
+    })
+}
+
+/// Measures the selected rows of a tree.
+fn measure_tree(bench: &mut Session<PublishSettings>, server: &Server, temp: &Path) -> Result<()> {
+    bench.progress.step(&format!("copying {}", bench.settings.tree.display()));
+    let tree = Tree::make(&bench.settings.tree, temp, &bench.stop)?;
+    let rows = [PUBLISH, SIZE, AGAIN];
+    let rounds = if rows.iter().any(|row| bench.selection.has(row)) { bench.runs } else { 1 };
+    writing::measure(bench, server, &tree, rounds)?;
+    reading::measure(bench, server, &tree)
+}

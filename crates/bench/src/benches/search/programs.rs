@@ -1,0 +1,84 @@
+//! The programs that are peers.
+
+use crate::error::{Error, Result};
+use crate::measure::stop::Stop;
+use crate::systems::peers::{run_command, run_prepared};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A program of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Ripgrep,
+    Fclones,
+    Fzf,
+}
+
+impl Program {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Program::Ripgrep => "rg",
+            Program::Fclones => "fclones",
+            Program::Fzf => "fzf",
+        }
+    }
+
+    /// A note where the program cannot be started, with the way to install it.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub(super) fn missing(self, stop: &Stop) -> Result<Option<String>> {
+        let how = match self {
+            Program::Ripgrep => "package ripgrep",
+            Program::Fclones => "`cargo install fclones`",
+            Program::Fzf => "package fzf",
+        };
+        match run_command(self.name(), &["--version"], stop) {
+            Ok(_) => Ok(None),
+            Err(Error::Stopped) => Err(Error::Stopped),
+            Err(error) => Ok(Some(format!("{} is left out: {error} ({how})", self.name()))),
+        }
+    }
+}
+
+/// Counts the matching lines of each file below a directory with ripgrep; returns the number of files that
+/// have one. It searches in the same files as LaneFS (`-uu`), and its threads are its own choice.
+pub(super) fn ripgrep(dir: &Path, pattern: &str, stop: &Stop) -> Result<(Duration, u64)> {
+    let mut command = Command::new(Program::Ripgrep.name());
+    command.args(["--no-config", "-uu", "--count", "--color=never", "-e", pattern, "./"]).current_dir(dir);
+    timed(command, stop, |output| output.lines().count() as u64)
+}
+
+/// Finds equal files below a directory with fclones; returns the number of groups.
+pub(super) fn fclones(dir: &Path, stop: &Stop) -> Result<(Duration, u64)> {
+    let mut command = Command::new(Program::Fclones.name());
+    command.args(["group", "--hidden", "--no-ignore", "."]).current_dir(dir);
+    // A line for each group, with its files indented below it, after comments.
+    let is_group = |line: &&str| !line.starts_with(['#', ' ']) && !line.is_empty();
+    timed(command, stop, |output| output.lines().filter(is_group).count() as u64)
+}
+
+/// Lists the best 100 paths of a list for a query with fzf; returns their number.
+pub(super) fn fzf(list: &Path, query: &str, stop: &Stop) -> Result<(Duration, u64)> {
+    timed(filter(list, query, "head -n 100"), stop, |output| output.lines().count() as u64)
+}
+
+/// Counts the paths of a list that match a query with fzf.
+pub(super) fn fzf_matches(list: &Path, query: &str, stop: &Stop) -> Result<u64> {
+    let (_, count) = timed(filter(list, query, "wc -l"), stop, |output| output.trim().parse().unwrap_or(0))?;
+    Ok(count)
+}
+
+fn filter(list: &Path, query: &str, then: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("fzf --filter \"$1\" < \"$2\" | {then}");
+    command.args(["-c", &script, "sh", query]).arg(list).env_remove("FZF_DEFAULT_OPTS");
+    command
+}
+
+fn timed(command: Command, stop: &Stop, count: impl Fn(&str) -> u64) -> Result<(Duration, u64)> {
+    let start = Instant::now();
+    let output = run_prepared(command, stop)?;
+    Ok((start.elapsed(), count(&output)))
+}

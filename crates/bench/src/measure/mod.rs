@@ -1,0 +1,12 @@
+//! A measurement: repetition, values, reports, plots, and the machine that they were made on.
+//!
+//! It knows no file system.
+
+pub mod machine;
+pub mod plot;
+pub(crate) mod progress;
+pub mod report;
+pub(crate) mod selection;
+pub mod stop;
+pub(crate) mod threads;
+pub(crate) mod values;
