@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use lanefs_cli::cli::Cli;
-use lanefs_cli::escape::{escape, unescape};
-use lanefs_cli::words::{quote, split};
+use lanefs_cli::text::escape::{escape, unescape};
+use lanefs_cli::text::words::{quote, split};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 

@@ -1,13 +1,14 @@
 //! The command line as clap parses it. `volume_commands!` lists the commands on an open volume once, for both
 //! `lanefs COMMAND IMAGE ...` and a line of the shell.
 
-use crate::command::{Command, HostCommand};
 use crate::commands::*;
-use crate::context::Context;
-use crate::exit;
-use crate::failure::{Failure, Outcome};
-use crate::image::{self, Image};
-use crate::publication::StoreArgs;
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::session::image::{self, Image};
+use crate::session::publication::StoreArgs;
+use crate::terminal::exit;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::size;
 use clap::{Args, Parser, Subcommand};
 use std::io::Read;
 use std::path::Path;
@@ -33,10 +34,10 @@ use std::path::Path;
 pub struct Cli {
     /// Memory for unchanged blocks of the volume: 256M, 8G [default: a quarter of the machine's or the
     /// container's]
-    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_size)]
     pub cache: Option<u64>,
     /// Memory for the paths of directories that lookups remember; 0 for none [default: 64M]
-    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_size)]
     pub directory_table: Option<u64>,
     /// Options for publications.
     #[command(flatten)]

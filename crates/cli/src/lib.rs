@@ -7,44 +7,31 @@
 //! [`commands`] contain the code that they share.
 //!
 //! This crate does not know the format of a volume; it uses the [`lanefs`] API only.
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`text`] | values as people write and read them: sizes, times, modes, escapes, JSON |
+//! | [`terminal`] | output, progress, interrupts, failures, exit codes |
+//! | [`session`] | the volume of a command: an image, a mount, a publication; what a command is |
+//! | [`common`] | what several commands do: walks, transfers, the choice of an engine, searches |
+//! | [`commands`] | one module each |
+//! | [`cli`] | the tree of commands and their arguments |
+//! | `mount_helper` | `mount.lanefs`, as mount(8) calls it |
+//! | [`run`] | a run of the program, from its arguments to its exit code |
+
 #![forbid(unsafe_code)]
 
-pub mod bytes;
 pub mod cli;
-pub mod command;
 pub mod commands;
-pub mod console;
-pub mod context;
-mod ending;
-pub mod engine;
-pub mod escape;
-pub mod exit;
-pub mod expansion;
-pub mod failure;
-pub mod fuzzy_names;
-pub mod identity;
-pub mod image;
-pub mod input;
-pub mod interrupt;
-pub mod json;
-pub mod metrics;
-pub mod mode;
+pub mod common;
 mod mount_helper;
-pub mod mount_options;
-pub mod mounted;
-pub mod new_file;
-pub mod output_file;
-pub mod progress;
-pub mod publication;
 pub mod run;
-pub mod search_files;
-pub mod set_attributes;
-pub mod size;
-pub mod time;
-pub mod transfer;
-pub mod usage;
-pub mod users;
-pub mod walk;
-pub mod words;
+pub mod session;
+pub mod terminal;
+pub mod text;
 
 pub use run::main;

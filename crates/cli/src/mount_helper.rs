@@ -1,12 +1,12 @@
 //! The program under the names by which mount(8) and umount(8) call their helpers.
 
 use crate::commands::mount::MountRequest;
-use crate::failure::{Failure, exit_code, print_clap};
-use crate::image::{self, Image};
-use crate::mount_options::MountOptions;
-use crate::mounted::{self, mount_failure};
-use crate::publication::StoreArgs;
-use crate::{exit, interrupt};
+use crate::session::image::{self, Image};
+use crate::session::mount_options::MountOptions;
+use crate::session::mounted::{self, mount_failure};
+use crate::session::publication::StoreArgs;
+use crate::terminal::failure::{Failure, exit_code, print_clap};
+use crate::terminal::{exit, interrupt};
 use clap::Parser;
 use lanefs_fuse::{remount, unmount};
 use std::path::PathBuf;

@@ -1,11 +1,13 @@
 //! The program: parses the command line, opens the volume, executes the command and returns the exit code.
 
 use crate::cli::{Cli, Program, VolumeCommand};
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, exit_code, print_clap};
-use crate::image::Image;
-use crate::{exit, interrupt, mount_helper, mounted};
+use crate::mount_helper;
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::image::{self, Image};
+use crate::session::mounted;
+use crate::terminal::failure::{Failure, Outcome, exit_code, print_clap};
+use crate::terminal::{exit, interrupt};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lanefs::{Access, OpenOptions, Volume};
@@ -27,8 +29,8 @@ pub fn main() -> ExitCode {
             if !matches!(cli.command, Program::Mount(_)) {
                 interrupt::install();
             }
-            cli.cache.into_iter().for_each(crate::image::set_cache);
-            cli.directory_table.into_iter().for_each(crate::image::set_directory_table);
+            cli.cache.into_iter().for_each(image::set_cache);
+            cli.directory_table.into_iter().for_each(image::set_directory_table);
             cli.store.set();
             if !opens_a_volume(&cli.command) {
                 interrupt::wait_for_commands();

@@ -1,10 +1,10 @@
 //! `lanefs cat`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::expansion::ExpansionArgs;
-use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::session::expansion::ExpansionArgs;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::text::bytes;
 use clap::Args;
 use lanefs::{Code, FileKind};
 use std::ffi::OsString;

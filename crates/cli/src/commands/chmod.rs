@@ -1,10 +1,10 @@
 //! `lanefs chmod`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::Outcome;
-use crate::mode::ModeChange;
-use crate::set_attributes::Scope;
+use crate::common::set_attributes::Scope;
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::Outcome;
+use crate::text::mode::ModeChange;
 use clap::Args;
 use lanefs::{FileKind, SetAttr};
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
 //! `lanefs chown`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::Outcome;
-use crate::set_attributes::Scope;
-use crate::users::Owner;
+use crate::common::set_attributes::Scope;
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::users::Owner;
+use crate::terminal::failure::Outcome;
 use clap::Args;
 use lanefs::SetAttr;
 use std::ffi::OsString;

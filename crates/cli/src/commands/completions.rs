@@ -1,6 +1,6 @@
 //! `lanefs completions`.
 
-use crate::failure::Outcome;
+use crate::terminal::failure::Outcome;
 use clap::Args;
 use std::io::Write;
 

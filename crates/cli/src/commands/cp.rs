@@ -13,10 +13,10 @@ mod source;
 mod swaps;
 mod writer;
 
-use crate::command::{Command, HostCommand};
-use crate::context::Context;
-use crate::expansion;
-use crate::failure::{Failure, Outcome};
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::session::expansion;
+use crate::terminal::failure::{Failure, Outcome};
 use clap::Args;
 use copier::{Copier, CopyOptions};
 use lanefs::{FileSystem, path};

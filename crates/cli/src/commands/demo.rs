@@ -4,11 +4,13 @@ mod expectation;
 mod report;
 mod resolve;
 
-use crate::console::say;
-use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::progress::TransferProgress;
-use crate::size::human;
-use crate::{bytes, exit, interrupt, size, transfer};
+use crate::common::transfer;
+use crate::terminal::console::say;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::progress::TransferProgress;
+use crate::terminal::{exit, interrupt};
+use crate::text::bytes;
+use crate::text::size::{self, human};
 use clap::Args;
 use expectation::LeftOut;
 use lanefs::format::BLOCK;

@@ -1,15 +1,15 @@
 //! `lanefs du`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::engine::{EngineArgs, Prefetched};
-use crate::escape::escape_into;
-use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::progress::Progress;
-use crate::size::human;
-use crate::usage::{Usage, allocated};
-use crate::walk::{Visit, Walk, WalkOptions};
-use crate::{bytes, json};
+use crate::common::engine::{EngineArgs, Prefetched};
+use crate::common::usage::{Usage, allocated};
+use crate::common::walk::{Visit, Walk, WalkOptions};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::progress::Progress;
+use crate::text::escape::escape_into;
+use crate::text::size::human;
+use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::{Attr, FileKind};
 use std::cmp::Reverse;

@@ -1,15 +1,16 @@
 //! `lanefs dups`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::engine::{self, EngineArgs};
-use crate::escape::escape_into;
-use crate::expansion::ExpansionArgs;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::search_files::{SearchFiles, keep};
-use crate::size::{human, parse_size};
-use crate::{console, interrupt, json};
+use crate::common::engine::{self, EngineArgs};
+use crate::common::search_files::{SearchFiles, keep};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::expansion::ExpansionArgs;
+use crate::terminal::failure::{self, Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, interrupt};
+use crate::text::escape::escape_into;
+use crate::text::json;
+use crate::text::size::{human, parse_size};
 use clap::Args;
 use lanefs_search::{
     ContentHash, CpuHash, DeviceHash, DuplicateFiles, Duplicates, Error, Selection, SelectionOptions,
@@ -69,7 +70,7 @@ impl Command for Dups {
         let mut files = SearchFiles::new(context, self.paths.iter().collect(), selection, self.expansion)?;
         let mut found = Vec::new();
         for file in files.by_ref() {
-            crate::failure::check_interrupt()?;
+            failure::check_interrupt()?;
             found.extend((file.size >= self.min_size).then_some(file));
         }
         let threads = self.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);

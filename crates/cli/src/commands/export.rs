@@ -1,12 +1,13 @@
 //! `lanefs export`.
 
-use crate::command::{Command, HostCommand};
-use crate::context::Context;
-use crate::expansion;
-use crate::failure::{Failure, Outcome};
-use crate::progress::TransferProgress;
-use crate::transfer::{self, Target, TransferArgs};
-use crate::{bytes, console, interrupt};
+use crate::common::transfer::{self, Target, TransferArgs};
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::session::expansion;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::TransferProgress;
+use crate::terminal::{console, interrupt};
+use crate::text::bytes;
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;

@@ -1,13 +1,15 @@
 //! `lanefs fsck`, with the exit codes of e2fsck.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
-use crate::failure::{Failure, Outcome};
-use crate::image::{self, Image};
-use crate::progress::Progress;
-use crate::{exit, interrupt, json, mounted};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::image::{self, Image};
+use crate::session::mounted;
+use crate::terminal::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::{json, size};
 use clap::Args;
 use lanefs::{Access, CheckOptions, CheckReport, Volume};
 use parking_lot::Mutex;
@@ -28,7 +30,7 @@ pub struct Fsck {
     ///
     /// Half of it is for blocks, a quarter for counts of names. The tables beside it take a byte for each
     /// inode, 20 for each directory, and a bit for each block in use.
-    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_size)]
     memory: Option<u64>,
     /// Print one JSON object
     #[arg(long)]

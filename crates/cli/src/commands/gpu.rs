@@ -1,8 +1,8 @@
 //! `lanefs gpu`.
 
-use crate::engine::gpu_failure;
-use crate::exit;
-use crate::failure::Outcome;
+use crate::common::engine::gpu_failure;
+use crate::terminal::exit;
+use crate::terminal::failure::Outcome;
 use clap::{Args, Subcommand};
 use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices};
 use std::io::Write;

@@ -1,16 +1,14 @@
 //! `lanefs grep`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::console;
-use crate::context::Context;
-use crate::engine::{self, EngineArgs};
-use crate::exit;
-use crate::expansion::ExpansionArgs;
-use crate::failure::{Failure, Outcome};
-use crate::input::Input;
-use crate::interrupt;
-use crate::search_files::{SearchFiles, keep};
+use crate::common::engine::{self, EngineArgs};
+use crate::common::search_files::{SearchFiles, keep};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::expansion::ExpansionArgs;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::input::Input;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::bytes;
 use clap::{Args, ValueEnum};
 use lanefs_gpu::Gpu;
 use lanefs_search::{

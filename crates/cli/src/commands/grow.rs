@@ -1,10 +1,10 @@
 //! `lanefs grow`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::exit;
-use crate::failure::{Failure, Outcome};
-use crate::size::{human, parse_size};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::exit;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::size::{human, parse_size};
 use clap::Args;
 use lanefs::{Error, ErrorKind};
 use std::io::Write;

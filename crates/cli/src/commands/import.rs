@@ -1,13 +1,14 @@
 //! `lanefs import`.
 
-use crate::command::{Command, HostCommand};
-use crate::context::Context;
-use crate::engine::{EngineArgs, ImportEngines};
-use crate::failure::{Failure, Outcome};
-use crate::progress::TransferProgress;
-use crate::transfer::{self, Target, TransferArgs};
-use crate::users::HostNames;
-use crate::{bytes, interrupt};
+use crate::common::engine::{EngineArgs, ImportEngines};
+use crate::common::transfer::{self, Target, TransferArgs};
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::session::users::HostNames;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::interrupt;
+use crate::terminal::progress::TransferProgress;
+use crate::text::bytes;
 use clap::Args;
 use lanefs::bulk::{Applied, Change};
 use lanefs::{FileSystem, Ino};

@@ -1,12 +1,12 @@
 //! `lanefs info`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::identity::{label, uuid};
-use crate::size::human;
-use crate::{json, time};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::escape::escape;
+use crate::text::identity::{label, uuid};
+use crate::text::size::human;
+use crate::text::{json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs::format::BLOCK;

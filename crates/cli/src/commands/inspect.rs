@@ -1,8 +1,8 @@
 //! `lanefs inspect`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
 use clap::Args;
 use lanefs::{Error, ErrorKind};
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! `lanefs ln`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::failure::{Failure, Outcome};
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::bytes;
 use clap::Args;
 use lanefs::{Code, FileKind, path};
 use std::ffi::OsString;

@@ -2,13 +2,13 @@
 
 mod print;
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::Context;
-use crate::engine::{EngineArgs, Prefetched};
-use crate::failure::{Failure, Outcome};
-use crate::size::human;
-use crate::walk::list;
+use crate::common::engine::{EngineArgs, Prefetched};
+use crate::common::walk::list;
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::bytes;
+use crate::text::size::human;
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs::{Attr, DirEntry, FileKind, Ino, path};

@@ -1,6 +1,6 @@
 //! `lanefs man`.
 
-use crate::failure::{Failure, Outcome};
+use crate::terminal::failure::{Failure, Outcome};
 use clap::Args;
 use lanefs_transfer::by_descriptor::{FilePlace, make_dirs};
 use rustix::fd::OwnedFd;

@@ -9,11 +9,12 @@ mod svg;
 mod tree;
 mod treemap;
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::{Outcome, check_interrupt};
-use crate::new_file::NewFile;
-use crate::{bytes, console};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::new_file::NewFile;
+use crate::terminal::console;
+use crate::terminal::failure::{Outcome, check_interrupt};
+use crate::text::bytes;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;

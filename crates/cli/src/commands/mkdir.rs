@@ -1,10 +1,10 @@
 //! `lanefs mkdir`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::failure::{Failure, Outcome};
-use crate::mode::ModeChange;
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::bytes;
+use crate::text::mode::ModeChange;
 use clap::Args;
 use lanefs::{Code, Error, FileKind, MkdirAll};
 use std::ffi::OsString;

@@ -1,11 +1,11 @@
 //! `lanefs mkfs`.
 
-use crate::escape::escape;
-use crate::exit;
-use crate::failure::{self, Failure, Outcome};
-use crate::identity::{MAX_LABEL, parse_label, parse_uuid};
-use crate::image::{self, Image};
-use crate::{bytes, ending, mode, size};
+use crate::session::image::{self, Image};
+use crate::terminal::failure::{self, Failure, Outcome};
+use crate::terminal::{ending, exit};
+use crate::text::escape::escape;
+use crate::text::identity::{MAX_LABEL, parse_label, parse_uuid};
+use crate::text::{bytes, mode, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{Code, CreateOptions, InodeSize, Volume};

@@ -1,4 +1,4 @@
-//! The commands, one module each. Those on an open volume implement [`Command`](crate::command::Command).
+//! The commands, one module each. Those on an open volume implement [`Command`](crate::session::command::Command).
 
 pub mod cat;
 pub mod chattr;

@@ -5,12 +5,12 @@ mod server;
 
 pub use server::{CommandLineRunner, MountRequest};
 
-use crate::exit;
-use crate::failure::Failure;
-use crate::image::{self, Image};
-use crate::mount_options::MountOptions;
-use crate::mounted::image_mount_failure;
-use crate::publication::StoreArgs;
+use crate::session::image::{self, Image};
+use crate::session::mount_options::MountOptions;
+use crate::session::mounted::image_mount_failure;
+use crate::session::publication::StoreArgs;
+use crate::terminal::exit;
+use crate::terminal::failure::Failure;
 use clap::Args;
 use lanefs_fuse::{Options, remount};
 use std::path::PathBuf;

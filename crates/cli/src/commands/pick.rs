@@ -6,11 +6,13 @@ mod screen;
 mod session;
 mod terminal;
 
-use crate::command::{Command, HostCommand};
-use crate::context::Context;
-use crate::engine::{self, EngineArgs};
-use crate::failure::{Failure, Outcome};
-use crate::{console, exit, fuzzy_names, interrupt, json};
+use crate::common::engine::{self, EngineArgs};
+use crate::common::fuzzy_names;
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::{console, exit, interrupt};
+use crate::text::json;
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;

@@ -1,12 +1,14 @@
 //! `lanefs publish`.
 
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::image::{self, Image};
-use crate::progress::Progress;
-use crate::publication::{self, LocationParser};
-use crate::size::human;
-use crate::{console, exit, interrupt, json, mounted, size};
+use crate::session::image::{self, Image};
+use crate::session::mounted;
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::json;
+use crate::text::size::{self, human};
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs::{Access, OpenOptions, UsedBlocks, Volume};

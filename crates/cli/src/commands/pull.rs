@@ -1,11 +1,12 @@
 //! `lanefs pull`.
 
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::publication::{self, LocationParser};
-use crate::size::human;
-use crate::{bytes, console, exit, interrupt, json, mode};
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::size::human;
+use crate::text::{bytes, json, mode};
 use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;

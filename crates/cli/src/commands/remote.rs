@@ -7,8 +7,9 @@ mod prune;
 mod tag;
 mod verify;
 
-use crate::failure::{Failure, Outcome};
-use crate::{exit, publication};
+use crate::session::publication;
+use crate::terminal::exit;
+use crate::terminal::failure::{Failure, Outcome};
 use clap::{Args, Subcommand};
 use lanefs_publish::{Location, Publication, ReadOptions};
 

@@ -1,11 +1,11 @@
 //! `lanefs rm`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::exit;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::exit;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::text::bytes;
 use clap::Args;
 use lanefs::{Code, FileKind, path};
 use std::ffi::OsString;

@@ -1,11 +1,12 @@
 //! `lanefs scrub`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::{exit, interrupt, json};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::json;
 use clap::Args;
 use lanefs::{ScrubReport, WrongBlock, WrongContent};
 use std::io::Write;

@@ -1,10 +1,11 @@
 //! `lanefs stat`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::{bytes, json, mode, time, users};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::session::users;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::escape::escape;
+use crate::text::{bytes, json, mode, time};
 use clap::Args;
 use lanefs::{Attr, FileExtent, FileKind};
 use serde_json::{Map, Value};

@@ -1,9 +1,11 @@
 //! `lanefs top`.
 
-use crate::escape::escape;
-use crate::failure::Failure;
-use crate::metrics::Values;
-use crate::{bytes, console, exit, interrupt, mounted, size};
+use crate::session::metrics::Values;
+use crate::session::mounted;
+use crate::terminal::failure::Failure;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::{bytes, size};
 use clap::Args;
 use lanefs::format::BLOCK;
 use lanefs_fuse::find;

@@ -1,9 +1,9 @@
 //! `lanefs touch`.
 
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::failure::{Failure, Outcome};
-use crate::{bytes, time};
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::{bytes, time};
 use clap::Args;
 use lanefs::{Code, SetAttr, Time};
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
 //! `lanefs tree`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::walk::{Visit, Walk, WalkOptions, WalkStep};
-use crate::{bytes, json};
+use crate::common::walk::{Visit, Walk, WalkOptions, WalkStep};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::FileKind;
 use std::ffi::OsString;

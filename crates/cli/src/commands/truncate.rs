@@ -1,10 +1,10 @@
 //! `lanefs truncate`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::failure::{Failure, Outcome};
-use crate::size::parse_size;
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::bytes;
+use crate::text::size::parse_size;
 use clap::Args;
 use lanefs::{Code, FileKind, SetAttr};
 use std::ffi::OsString;

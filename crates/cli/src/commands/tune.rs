@@ -1,10 +1,10 @@
 //! `lanefs tune`.
 
-use crate::command::Command;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::identity::{self, MAX_LABEL, parse_label, parse_uuid};
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::escape::escape;
+use crate::text::identity::{self, MAX_LABEL, parse_label, parse_uuid};
 use clap::Args;
 use std::io::Write;
 

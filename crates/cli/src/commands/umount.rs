@@ -1,7 +1,7 @@
 //! `lanefs umount`.
 
-use crate::failure::Outcome;
-use crate::mounted;
+use crate::session::mounted;
+use crate::terminal::failure::Outcome;
 use clap::Args;
 use lanefs_fuse::unmount;
 use std::path::PathBuf;

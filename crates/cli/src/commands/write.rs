@@ -1,11 +1,11 @@
 //! `lanefs write`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
-use crate::input::Input;
-use crate::output_file::OutputFile;
+use crate::common::output_file::OutputFile;
+use crate::session::command::Command;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::input::Input;
+use crate::text::bytes;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::Read;

@@ -1,11 +1,11 @@
 //! `lanefs xattr`.
 
-use crate::bytes;
-use crate::command::Command;
-use crate::context::{Context, OWNER};
-use crate::escape::escape_into;
-use crate::failure::{Failure, Outcome};
-use crate::input::Input;
+use crate::session::command::Command;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::input::Input;
+use crate::text::bytes;
+use crate::text::escape::escape_into;
 use clap::{Args, Subcommand};
 use lanefs::{Code, Error, Ino, XattrMode};
 use std::ffi::OsString;

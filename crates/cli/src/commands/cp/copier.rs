@@ -5,10 +5,10 @@ use super::inside_target::InsideTarget;
 use super::location::Location;
 use super::sink::Sink;
 use super::source::{CopySource, SourceStep};
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::progress::Progress;
-use crate::walk::Visit;
+use crate::common::walk::Visit;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::progress::Progress;
 use lanefs::{FileKind, FileSystem, Ino};
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! A file of the host that a copy fills: a regular one, or a pipe or device that the user named.
 
 use super::meta::FileMeta;
-use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use lanefs_transfer::by_descriptor::{set_mode_and_times, set_owner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

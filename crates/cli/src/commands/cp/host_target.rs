@@ -6,8 +6,8 @@
 
 use super::host_file::HostFile;
 use super::meta::FileMeta;
-use crate::bytes;
-use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
+use crate::terminal::failure::{Failure, Outcome, REMOVE_OR_RENAME};
+use crate::text::bytes;
 use lanefs::FileKind;
 use lanefs_transfer::FileId;
 use lanefs_transfer::by_descriptor::{

@@ -2,7 +2,7 @@
 //! step resolves one name.
 
 use super::sink::Sink;
-use crate::context::Place;
+use crate::session::context::Place;
 use lanefs::{Ino, path};
 
 /// The target of a copy inside the volume.

@@ -1,8 +1,8 @@
 //! Locations of files to copy: inside the volume or on the host.
 
-use crate::bytes;
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::session::context::Context;
+use crate::terminal::failure::Failure;
+use crate::text::bytes;
 use lanefs::{FileSystem, path};
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Attributes that a copy preserves.
 
 use super::location::Location;
-use crate::failure::Failure;
+use crate::terminal::failure::Failure;
 use lanefs::{Attr, FileKind, Ino, Time};
 use lanefs_transfer::by_descriptor::Attributes;
 use rustix::fs::Stat;

@@ -1,7 +1,7 @@
 //! Reading of files to copy.
 
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::session::context::Context;
+use crate::terminal::failure::Failure;
 use lanefs::{Code, FileSystem, Ino, Seek};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;

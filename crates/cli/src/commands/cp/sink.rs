@@ -3,9 +3,10 @@
 use super::host_target::{HostName, HostTarget};
 use super::meta::FileMeta;
 use super::writer::Writer;
-use crate::context::{Context, Place};
-use crate::failure::{Failure, Outcome, REMOVE_OR_RENAME};
-use crate::output_file::OutputFile;
+use crate::common::output_file::OutputFile;
+use crate::session::context::{Context, Place};
+use crate::terminal::failure::{Failure, Outcome, REMOVE_OR_RENAME};
+use crate::text::bytes;
 use lanefs::{Code, FileKind, FileSystem, Ino, SetAttr};
 
 /// A name that the copy creates.
@@ -107,7 +108,7 @@ impl Sink<'_> {
         let file = name.file(meta, preserve)?;
         if !file.is_made() && context.image.is(file.file()) {
             let what = "is the image of this volume";
-            return Err(Failure::partial(crate::bytes::of_path(name.path()), what, "choose another target"));
+            return Err(Failure::partial(bytes::of_path(name.path()), what, "choose another target"));
         }
         Ok(Writer::Host { file, name })
     }

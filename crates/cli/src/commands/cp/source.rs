@@ -3,10 +3,10 @@
 use super::location::Location;
 use super::meta::FileMeta;
 use super::reader::Reader;
-use crate::bytes;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::walk::{Visit, Walk, WalkOptions};
+use crate::common::walk::{Visit, Walk, WalkOptions};
+use crate::session::context::Context;
+use crate::terminal::failure::Failure;
+use crate::text::bytes;
 use lanefs::{FileKind, FileSystem, path};
 use lanefs_transfer::FileId;
 use lanefs_transfer::by_descriptor::{HostDir, OpenDirs};

@@ -3,9 +3,9 @@
 use super::location::Location;
 use super::reader::Reader;
 use super::source::CopySource;
-use crate::context::Context;
-use crate::image::Image;
-use crate::walk::Visit;
+use crate::common::walk::Visit;
+use crate::session::context::Context;
+use crate::session::image::Image;
 use lanefs::{CreateOptions, FileKind, Volume};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use std::fs;

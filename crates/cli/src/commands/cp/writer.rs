@@ -4,9 +4,9 @@ use super::host_file::HostFile;
 use super::host_target::HostName;
 use super::meta::FileMeta;
 use super::reader::Reader;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
-use crate::output_file::OutputFile;
+use crate::common::output_file::OutputFile;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
 use lanefs::FileSystem;
 
 /// A file to write.

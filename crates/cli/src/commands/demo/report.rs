@@ -1,10 +1,10 @@
 //! Report of the demo: a table of steps, then notes, differences and the verdict.
 
-use crate::bytes;
-use crate::console::say;
-use crate::escape::escape;
-use crate::exit;
-use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::console::say;
+use crate::terminal::exit;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::text::bytes;
+use crate::text::escape::escape;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;

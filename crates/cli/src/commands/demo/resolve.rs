@@ -2,7 +2,7 @@
 
 use super::expectation::{expected_links, paths_to_resolve};
 use super::report::{DemoReport, StepRow};
-use crate::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use lanefs::{EngineExt, FileKind, Resolution, ResolveOptions, Volume};
 use lanefs_gpu::{DeviceKind, EngineChoice, EngineOptions, Engines};
 use lanefs_transfer::{Item, shown};

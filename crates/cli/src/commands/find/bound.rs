@@ -1,6 +1,6 @@
 //! Bounds of find(1): `+N`, `-N` and `N`.
 
-use crate::size::parse_size;
+use crate::text::size::parse_size;
 use lanefs::Time;
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;

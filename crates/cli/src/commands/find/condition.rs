@@ -1,8 +1,8 @@
 //! Conditions of a search.
 
-use crate::bytes;
-use crate::context::{Context, OWNER};
-use crate::failure::Failure;
+use crate::session::context::{Context, OWNER};
+use crate::terminal::failure::Failure;
+use crate::text::bytes;
 use globset::{GlobBuilder, GlobMatcher};
 use lanefs::{Attr, FileKind, Ino};
 use lanefs_gpu::Filter;

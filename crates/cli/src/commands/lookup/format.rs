@@ -1,7 +1,7 @@
 //! Lines of the output. Formatted by hand for speed: a batch has millions of them.
 
-use crate::escape::{self, escape_into};
-use crate::{json, time};
+use crate::text::escape::{self, escape_into};
+use crate::text::{json, time};
 use lanefs::{Code, Column, Columns, FileKind, Paths, Time};
 use std::io::Write;
 

@@ -4,9 +4,9 @@
 
 use super::format::LineFormat;
 use super::totals::LookupTotals;
-use crate::engine::report;
-use crate::failure::{Failure, Outcome, check_interrupt, host_text};
-use crate::{console, exit, interrupt};
+use crate::common::engine::report;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt, host_text};
+use crate::terminal::{console, exit, interrupt};
 use lanefs::{Columns, EngineExt, PathSet, Paths, ResolveOptions};
 use lanefs_gpu::Engines;
 use parking_lot::Mutex;

@@ -1,8 +1,8 @@
 //! Totals of a lookup, and the line about them.
 
 use super::format::code_of;
-use crate::console;
-use crate::failure::exit_of_code;
+use crate::terminal::console;
+use crate::terminal::failure::exit_of_code;
 use lanefs::Code;
 use std::time::Duration;
 

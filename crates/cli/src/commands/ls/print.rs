@@ -1,10 +1,12 @@
 //! Forms of a listing: columns, one name per line, attributes, JSON.
 
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::Outcome;
-use crate::size::human;
-use crate::{console, json, mode, time, users};
+use crate::session::context::Context;
+use crate::session::users;
+use crate::terminal::console;
+use crate::terminal::failure::Outcome;
+use crate::text::escape::escape;
+use crate::text::size::human;
+use crate::text::{json, mode, time};
 use lanefs::{Attr, FileKind};
 use std::io::Write;
 

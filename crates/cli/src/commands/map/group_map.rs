@@ -3,7 +3,7 @@
 use super::groups::Cell;
 use super::squarify::Rect;
 use super::svg::Svg;
-use crate::size::human;
+use crate::text::size::human;
 use lanefs::format::{BLOCK, BLOCKS_PER_GROUP};
 use std::fmt::Display;
 

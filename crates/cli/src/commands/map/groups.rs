@@ -1,8 +1,8 @@
 //! The use of a volume's block groups, several in one cell where there are many.
 
-use crate::context::Context;
-use crate::failure::{Failure, check_interrupt};
-use crate::progress::Progress;
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, check_interrupt};
+use crate::terminal::progress::Progress;
 use lanefs::GroupUse;
 
 /// Cells of the map at most.

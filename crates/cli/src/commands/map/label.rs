@@ -1,6 +1,6 @@
 //! Text of the picture: paths that are cut to the room that there is.
 
-use crate::escape::escape;
+use crate::text::escape::escape;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Characters of a path in a title at most.

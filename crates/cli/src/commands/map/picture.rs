@@ -7,7 +7,7 @@ use super::squarify::Rect;
 use super::svg::Svg;
 use super::tree::Directory;
 use super::treemap::Treemap;
-use crate::size::human;
+use crate::text::size::human;
 
 /// Width of the picture, and its margin on each side.
 const WIDTH: f64 = 1200.0;

@@ -89,7 +89,7 @@ impl Svg {
 }
 
 /// Appends text with XML's references in place of its own characters. Characters that no document may have,
-/// which [`escape`](crate::escape::escape) leaves in names, become `\xNN` for each byte.
+/// which [`escape`](crate::text::escape::escape) leaves in names, become `\xNN` for each byte.
 fn push_escaped(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

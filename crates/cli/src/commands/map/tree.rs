@@ -1,10 +1,10 @@
 //! The directories of a tree with their sizes: the largest ones, in bounded memory.
 
-use crate::context::Context;
-use crate::failure::{Failure, check_interrupt};
-use crate::progress::Progress;
-use crate::usage::{Usage, allocated};
-use crate::walk::{Visit, Walk, WalkOptions};
+use crate::common::usage::{Usage, allocated};
+use crate::common::walk::{Visit, Walk, WalkOptions};
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, check_interrupt};
+use crate::terminal::progress::Progress;
 use lanefs::{Code, FileKind};
 
 /// Directories that are kept. Smaller ones are merged.

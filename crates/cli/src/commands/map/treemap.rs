@@ -4,8 +4,8 @@ use super::label::{cut, fitting, whole};
 use super::squarify::{Rect, squarify};
 use super::svg::Svg;
 use super::tree::{Directory, Merged};
-use crate::escape::escape;
-use crate::size::human;
+use crate::text::escape::escape;
+use crate::text::size::human;
 use std::cmp::Reverse;
 use std::fmt::Display;
 

@@ -1,9 +1,9 @@
 //! Following the tag of a publication: a thread that moves the mount to each new version.
 
-use crate::failure::Failure;
-use crate::image::Image;
-use crate::mount_options::MountOptions;
-use crate::publication::Reading;
+use crate::session::image::Image;
+use crate::session::mount_options::MountOptions;
+use crate::session::publication::Reading;
+use crate::terminal::failure::Failure;
 use lanefs_fuse::{Mount, Mover};
 use lanefs_publish::Reference;
 use std::path::Path;

@@ -1,14 +1,15 @@
 //! Starting and serving a mount.
 
 use super::follow;
-use crate::console;
-use crate::escape::escape;
-use crate::failure::Failure;
-use crate::image::Image;
-use crate::mount_options::MountOptions;
-use crate::mounted::{image_mount_failure, mount_failure};
-use crate::publication::{self, Reading, Tell};
-use crate::{bytes, ending, exit, image, interrupt, metrics, size};
+use crate::session::image::{self, Image};
+use crate::session::metrics;
+use crate::session::mount_options::MountOptions;
+use crate::session::mounted::{image_mount_failure, mount_failure};
+use crate::session::publication::{self, Reading, Tell};
+use crate::terminal::failure::Failure;
+use crate::terminal::{console, ending, exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::{bytes, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
 use lanefs_fuse::logging::{self, Destination};

@@ -3,8 +3,8 @@
 use super::picker::{Picker, Step};
 use super::screen;
 use super::terminal::Terminal;
-use crate::failure::Failure;
-use crate::interrupt;
+use crate::terminal::failure::Failure;
+use crate::terminal::interrupt;
 use crossterm::event::{Event, KeyEventKind};
 use lanefs_search::fuzzy::Match;
 

@@ -1,8 +1,7 @@
 //! The terminal of a picker: standard error, with keys from standard input.
 
-use crate::exit;
-use crate::failure::{Failure, host_text};
-use crate::interrupt;
+use crate::terminal::failure::{Failure, host_text};
+use crate::terminal::{exit, interrupt};
 use crossterm::cursor::Show;
 use crossterm::event::{self, Event};
 use crossterm::execute;

@@ -1,9 +1,10 @@
 //! `lanefs remote diff`.
 
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome, check_interrupt};
-use crate::publication::{self, LocationParser, Tell};
-use crate::{console, json};
+use crate::session::publication::{self, LocationParser, Tell};
+use crate::terminal::console;
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::text::escape::escape;
+use crate::text::json;
 use clap::Args;
 use lanefs::{Attr, Caller, FileKind, Ino, OpenOptions, Volume};
 use lanefs_publish::Location;

@@ -1,10 +1,11 @@
 //! `lanefs remote info`.
 
-use crate::failure::Outcome;
-use crate::progress::Progress;
-use crate::publication::{self, LocationParser};
-use crate::size::human;
-use crate::{console, interrupt, json};
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::failure::Outcome;
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, interrupt};
+use crate::text::json;
+use crate::text::size::human;
 use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;

@@ -1,8 +1,9 @@
 //! `lanefs remote ls`.
 
-use crate::failure::Outcome;
-use crate::publication::{self, StoreParser};
-use crate::{console, json, time};
+use crate::session::publication::{self, StoreParser};
+use crate::terminal::console;
+use crate::terminal::failure::Outcome;
+use crate::text::{json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Hash, Location, tags, versions};

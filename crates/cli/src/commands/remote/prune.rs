@@ -1,10 +1,11 @@
 //! `lanefs remote prune`.
 
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::publication::{self, StoreParser};
-use crate::size::human;
-use crate::{console, interrupt, json, time};
+use crate::session::publication::{self, StoreParser};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, interrupt};
+use crate::text::size::human;
+use crate::text::{json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Error, Location, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};

@@ -1,8 +1,8 @@
 //! `lanefs remote tag`.
 
-use crate::console;
-use crate::failure::{Failure, Outcome};
-use crate::publication::{self, LocationParser};
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::console;
+use crate::terminal::failure::{Failure, Outcome};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Location, Reference, delete_tag, set_tag};

@@ -1,11 +1,12 @@
 //! `lanefs remote verify`.
 
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::publication::{self, LocationParser};
-use crate::size::human;
-use crate::{console, exit, interrupt, json};
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::escape::escape;
+use crate::text::json;
+use crate::text::size::human;
 use clap::Args;
 use lanefs_publish::{Location, Publication, Verified};
 use std::cell::RefCell;

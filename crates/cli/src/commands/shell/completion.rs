@@ -1,8 +1,8 @@
 //! Completion at the prompt: commands, their options, and paths inside the volume.
 
-use crate::context::OWNER;
-use crate::escape::escape;
-use crate::words;
+use crate::session::context::OWNER;
+use crate::text::escape::escape;
+use crate::text::words;
 use lanefs::{FileKind, Ino, ResolveOptions, Volume};
 use rustyline::completion::{Completer, Pair};
 use rustyline::{Context, Helper, Highlighter, Hinter, Validator};

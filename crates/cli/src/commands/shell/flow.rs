@@ -1,7 +1,7 @@
 //! Course of a session.
 
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::session::context::Context;
+use crate::terminal::failure::Failure;
 
 /// Whether the session continues after a line.
 pub(super) enum Flow {

@@ -3,10 +3,10 @@
 use super::completion::ShellHelper;
 use super::flow::{Flow, LineExecutor};
 use super::history_file::HistoryFile;
-use crate::context::Context;
-use crate::escape::escape;
-use crate::failure::{Failure, Outcome};
-use crate::{exit, interrupt};
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::{exit, interrupt};
+use crate::text::escape::escape;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};

@@ -1,0 +1,10 @@
+//! What several commands do: walks, transfers, the choice of an engine, searches.
+
+pub mod engine;
+pub mod fuzzy_names;
+pub mod output_file;
+pub mod search_files;
+pub mod set_attributes;
+pub mod transfer;
+pub mod usage;
+pub mod walk;
