@@ -21,6 +21,7 @@
 //! | `device`, `device_memory` | the GPU engine of searches; files in the memory of a device |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
+//! | `_lanefs` | the module that Python imports |
 
 mod arrow;
 mod attributes;

@@ -32,6 +32,7 @@
 //! | `network` | stores of the network: services and web servers; with the feature of this name |
 //! | `open` | the store of a URL |
 //! | `volume` | the publication and the volume of a URL |
+
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "network")]

@@ -32,8 +32,8 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `native`, `explored` | the primitives of the machine, and those of the explorer with the same interface |
 //! | [`lock`] | locks that a forked child can use |
+//! | `native`, `explored` | the primitives of the machine, and those of the explorer with the same interface |
 //! | `planted` | the switch for planted bugs |
 //! | `explorer` | runs a test under many schedules (feature `_shuttle`) |
 //!

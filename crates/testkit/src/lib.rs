@@ -1,21 +1,23 @@
 //! The test tools of LaneFS. They are never shipped.
 //!
-//! * [`model`]: a reference file system in memory, the first oracle.
-//! * [`host`]: a directory of the machine's own file system, the second oracle.
-//! * [`posix`]: what POSIX says of a file system, as cases for anything that has its calls.
-//! * [`ops`]: operations, and their generation from a seed.
-//! * [`run`]: operations on engines and the model side by side; failing sequences are shrunk.
-//! * [`mutate`]: hostile images.
-//! * [`history`]: calls of many threads at once, and whether some order of single calls explains them.
-//! * [`crash`]: power cuts.
-//! * [`faulty`]: a device that fails on request.
-//! * [`steps`]: changes whose every state follows from the seed, for crashes and failing devices.
-//! * [`naive`]: a second reader of volumes, written from the document of the format.
-//! * [`one_hash`]: more names with one hash than a region index has slots for.
-//! * [`canary`]: planted bugs that all of this must catch.
-//!
 //! Everything but [`posix`] works on the trait [`engine::Engine`]. Nothing here knows how a volume works
 //! inside, except `mutate` and `naive`, which know the format.
+//!
+//! # Modules
+//!
+//! Each module refers to modules of the lines above it only, so this table is also an order to read them in.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`engine`] | the operations that every system has that is compared |
+//! | [`faulty`] | a device that fails on request |
+//! | [`naive`], [`one_hash`] | a second reader of volumes, written from the document of the format; more names with one hash than a region index has slots for |
+//! | [`seeded`], [`settings`], [`watchdog`] | random numbers by seed; settings of a test run; an end to tests that hang |
+//! | [`canary`], [`model`], [`volume`] | planted bugs that all of this must catch; a reference file system in memory, the first oracle; a volume as an engine |
+//! | [`crash`], [`history`], [`ops`] | power cuts; calls of many threads at once, and whether some order of single calls explains them; operations, and their generation from a seed |
+//! | [`host`], [`mutate`], [`run`], [`steps`] | a directory of the machine's own file system, the second oracle; hostile images; operations on engines and the model side by side; changes whose every state follows from the seed |
+//! | [`posix`] | what POSIX says of a file system, as cases for anything that has its calls |
+
 #![forbid(unsafe_code)]
 
 pub mod canary;
