@@ -212,14 +212,42 @@ struct OpenDirectory {
     path_len: usize,
     /// Cookie of its entry in the directory above.
     own_cookie: u64,
-    /// Cookie of the last entry that could not be removed: the listing continues after it.
+    /// Cookie of the last entry that was removed or could not be: the listing continues after it. From its
+    /// beginning it would read all leaf blocks that are empty by now, page after page.
     cookie: u64,
     has_failed: bool,
+    /// Whether an entry was removed since the listing began.
+    has_removed: bool,
 }
 
 impl OpenDirectory {
     fn new(parent: Ino, name: &[u8], ino: Ino, path_len: usize, own_cookie: u64) -> Self {
-        OpenDirectory { ino, parent, name: name.to_vec(), path_len, own_cookie, cookie: 0, has_failed: false }
+        let name = name.to_vec();
+        OpenDirectory {
+            ino,
+            parent,
+            name,
+            path_len,
+            own_cookie,
+            cookie: 0,
+            has_failed: false,
+            has_removed: false,
+        }
+    }
+
+    /// The entry at `cookie` is gone.
+    fn removed(&mut self, cookie: u64) {
+        self.cookie = cookie;
+        self.has_removed = true;
+    }
+
+    /// Begins the listing once more, if another thread may have added entries before its end.
+    fn restart(&mut self) -> bool {
+        let may_find_more = self.has_removed && !self.has_failed;
+        if may_find_more {
+            (self.cookie, self.has_removed) = (0, false);
+        }
+        may_find_more
     }
 
     /// The entry at `cookie` stays, and so does this directory.
@@ -279,13 +307,17 @@ impl Removal<'_> {
         &mut self,
         visit: &mut impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let Some(here) = self.open.last() else { return Ok(()) };
+        let Some(here) = self.open.last_mut() else { return Ok(()) };
         let done = self.volume.rmdir(self.who, here.parent, &here.name);
-        let is_reported = here.has_failed && matches!(&done, Err(e) if e.code() == Code::NotEmpty);
-        if done.is_ok() {
-            self.leave();
-        } else {
+        let has_entries = matches!(&done, Err(e) if e.code() == Code::NotEmpty);
+        if has_entries && here.restart() {
+            return Ok(());
+        }
+        let is_reported = has_entries && here.has_failed;
+        if done.is_err() {
             self.fail_open();
+        } else if let (Some(left), Some(above)) = (self.leave(), self.open.last_mut()) {
+            above.removed(left.own_cookie);
         }
         if is_reported { Ok(()) } else { visit(&self.path, done) }
     }
@@ -313,8 +345,11 @@ impl Removal<'_> {
             } else {
                 self.volume.unlink(self.who, dir, &entry.name)
             };
-            if let (Err(_), Some(here)) = (&done, self.open.last_mut()) {
-                here.skip(entry.cookie);
+            if let Some(here) = self.open.last_mut() {
+                match &done {
+                    Ok(()) => here.removed(entry.cookie),
+                    Err(_) => here.skip(entry.cookie),
+                }
             }
             visit(&self.path, done)?;
         }
@@ -333,5 +368,61 @@ impl Removal<'_> {
         debug_assert!(self.open.last().is_some_and(|above| above.path_len < self.path.len()));
         self.open.push(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::options::CreateOptions;
+
+    /// Returns a volume with a directory of `count` files, and the directory.
+    fn volume(count: usize) -> (Volume, Ino) {
+        let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+        let volume = Volume::create_memory(&options).expect("a volume");
+        let dir = volume.mkdir(&Caller::OWNER, volume.root(), b"dir", 0o755).expect("a directory").ino;
+        for number in 0..count {
+            let name = format!("file-{number}");
+            volume.create_file(&Caller::OWNER, dir, name.as_bytes(), 0o644).expect("a file");
+        }
+        (volume, dir)
+    }
+
+    fn removal(volume: &Volume, dir: Ino) -> Removal<'_> {
+        let open = vec![OpenDirectory::new(volume.root(), b"dir", dir, 0, 0)];
+        Removal { volume, who: &Caller::OWNER, path: Vec::new(), open, inos: HashSet::from([dir]) }
+    }
+
+    #[test]
+    fn a_removal_reads_each_leaf_once() {
+        let (volume, dir) = volume(4 * PAGE);
+        let mut removal = removal(&volume, dir);
+        let mut before = 0;
+        for _ in 0..4 {
+            assert_eq!(removal.step(&mut |_, done| done).map_err(|e| e.code()), Ok(true));
+            let cookie = removal.open.last().map_or(0, |here| here.cookie);
+            assert!(cookie > before, "the listing went from {before} to {cookie}");
+            before = cookie;
+        }
+        while removal.step(&mut |_, done| done).expect("nothing fails") {}
+        assert_eq!(volume.readdir(&Caller::OWNER, volume.root(), 0, 9).expect("a listing"), []);
+    }
+
+    #[test]
+    fn entries_that_another_thread_adds_before_the_listing_are_removed_too() {
+        let (volume, dir) = volume(3 * PAGE);
+        let mut removal = removal(&volume, dir);
+        removal.step(&mut |_, done| done).expect("a page");
+        // They take the room of the first page.
+        for number in 0..PAGE / 2 {
+            let name = format!("more-{number}");
+            volume.create_file(&Caller::OWNER, dir, name.as_bytes(), 0o644).expect("a file");
+        }
+        let cookie = removal.open.last().map_or(0, |here| here.cookie);
+        let first = volume.readdir(&Caller::OWNER, dir, 0, 1).expect("a listing");
+        assert!(first[0].cookie < cookie, "all new entries lie after those that are removed");
+        let mut removed = 0;
+        while removal.step(&mut |_, done| done.map(|()| removed += 1)).expect("nothing fails") {}
+        assert_eq!(removed, 2 * PAGE + PAGE / 2 + 1);
     }
 }

@@ -70,8 +70,10 @@ fn list_entries(
     let (at, index) = (leaf.at(), leaf.get(l::NUMBER));
     let mut unit = LEAF_HEADER_UNITS;
     while unit < UNITS_PER_LEAF as usize && entries.len() < max {
-        if leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 == 0 {
-            unit += 1;
+        let units = leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64);
+        if units & 1 == 0 {
+            // To the next unit in use, or to the next word.
+            unit += (units.trailing_zeros() as usize).min(64 - unit % 64);
             continue;
         }
         let entry = Entry::at(core, at + unit as u64 * UNIT)?;
