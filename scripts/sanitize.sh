@@ -127,11 +127,11 @@ part_fuzz() {
     # Most of a short run is its build, so that is of little optimised code; a long one is worth more.
     profile=--dev
     [ "$FUZZ_SECONDS" -lt 60 ] || profile=--release
-    nightly fuzz build $profile --target-dir "$TARGET/fuzz" || return
+    nightly fuzz build $profile --features libfuzzer --target-dir "$TARGET/fuzz" || return
     for target in $TARGETS; do
         say "fuzz: $target, $FUZZ_SECONDS s"
         mkdir -p "$TARGET/fuzz-corpus/$target"
-        nightly fuzz run $profile --target-dir "$TARGET/fuzz" "$target" "$TARGET/fuzz-corpus/$target" "fuzz/corpus/$target" -- \
+        nightly fuzz run $profile --features libfuzzer --target-dir "$TARGET/fuzz" "$target" "$TARGET/fuzz-corpus/$target" "fuzz/corpus/$target" -- \
             -max_total_time="$FUZZ_SECONDS" -max_len=4096 -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 \
             >"$TARGET/fuzz-$target.log" 2>&1 || { tail -n 40 "$TARGET/fuzz-$target.log"; return 1; }
         grep -E '^Done|DONE' "$TARGET/fuzz-$target.log" | tail -n 1

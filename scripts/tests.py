@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 CARGO = os.environ.get("CARGO", "cargo")
-BUILD = [CARGO, "test", "--workspace", "--locked", "--no-run"]
+BUILD = [CARGO, "test", "--workspace", "--exclude", "lanefs-fuzz", "--locked", "--no-run"]
 # The programs that take minutes, longest first: one that begins late is alone at the end.
 LONGEST = ["testkit: tests/it/main.rs", "cli: tests/cli/main.rs", "fs: tests/it/main.rs", "gpu: tests/it/main.rs"]
-DOCUMENTATION = [CARGO, "test", "--workspace", "--locked", "--doc"]
+DOCUMENTATION = [CARGO, "test", "--workspace", "--exclude", "lanefs-fuzz", "--locked", "--doc"]
 
 
 class Program(NamedTuple):

@@ -1,6 +1,6 @@
 //! Writes the seed corpora again: `cargo run --example seeds` in `fuzz/`. It runs `xz`, `bzip2` and `lz4`.
 
-use lanefs::{Caller, InodeSize, Volume, XattrMode};
+use lanefs::{Caller, InodeSize, SetAttr, Volume, XattrMode};
 use lanefs_testkit::volume::options;
 use lanefs_transfer::{ArchiveTarget, Control, ExportOptions, Silent, export_archive};
 use std::path::Path;
@@ -16,8 +16,9 @@ fn archives(folder: &Path) {
     volume.link(&Caller::OWNER, file, dir, b"link").expect("a link");
     volume.symlink_at(&Caller::OWNER, dir, b"symlink", b"d/file").expect("a symbolic link");
     let sparse = volume.create_file(&Caller::OWNER, dir, b"sparse", 0o600).expect("a file").ino;
-    volume.write(&Caller::OWNER, sparse, 1 << 20, b"end").expect("bytes behind a hole");
-    volume.truncate(&Caller::OWNER, sparse, 2 << 20).expect("a hole at the end");
+    volume.write(&Caller::OWNER, sparse, 1 << 20, b"end").expect("bytes after a hole");
+    let longer = SetAttr { size: Some(2 << 20), ..SetAttr::default() };
+    volume.setattr(&Caller::OWNER, sparse, &longer).expect("a hole at the end");
     for name in ["tree.tar", "tree.tar.gz", "tree.tar.zst"] {
         let path = folder.join(name);
         let control = Control { interrupt: &|| false, progress: &Silent };

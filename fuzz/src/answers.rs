@@ -1,7 +1,7 @@
 //! Hostile answers of a device.
 
 use crate::input::Input;
-use lanefs::bulk::{Batch, Change, DirEngine, Home, Rebuilt, Lookup, LookupRequest, Frozen, Undecided};
+use lanefs::bulk::{Batch, Change, DirEngine, Frozen, Home, Lookup, LookupRequest, Rebuilt, Undecided};
 use lanefs::{FileKind, InodeSize, RenameMode, Volume};
 use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_testkit::volume::options;
@@ -68,7 +68,7 @@ impl DirEngine for Hostile<'_, '_, '_> {
         for _ in 0..input.u8() % 4 {
             let which = input.below(seen.len());
             match seen.get_mut(which) {
-                Some(seen) if input.u8() % 16 != 0 => bend_seen(input, seen),
+                Some(seen) if !input.u8().is_multiple_of(16) => bend_seen(input, seen),
                 _ => seen.truncate(which),
             }
         }
