@@ -4,7 +4,7 @@
 #[path = "it/support/mod.rs"]
 mod support;
 
-use crate::support::{WHO, cached, fill, gpu, options, questions, uncached};
+use crate::support::{CALLER, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
     Code, Column, Columns, EngineExt, InodeSize, LookupService, PathSet, Resolution, Resolutions,
     ResolveOptions, ServiceOptions, Volume,
@@ -122,8 +122,8 @@ fn threads_share_a_mirror_while_the_volume_changes() {
         }
         for number in 0..400 {
             let (name, target) = (format!("file {}", number % 40), volume.root());
-            if volume.create_file(&WHO, target, name.as_bytes(), 0o644).is_err() {
-                volume.unlink(&WHO, target, name.as_bytes()).expect("unlinked");
+            if volume.create_file(&CALLER, target, name.as_bytes(), 0o644).is_err() {
+                volume.unlink(&CALLER, target, name.as_bytes()).expect("unlinked");
             }
         }
     });
@@ -137,7 +137,7 @@ fn a_path_of_thousands_of_components_is_answered_by_the_device() {
         let volume = Volume::create_memory(&options(size)).expect("volume");
         let (mut dir, mut path) = (volume.root(), Vec::new());
         for _ in 0..4000 {
-            dir = volume.mkdir(&WHO, dir, b"a", 0o755).expect("mkdir").ino;
+            dir = volume.mkdir(&CALLER, dir, b"a", 0o755).expect("mkdir").ino;
             path.extend_from_slice(b"/a");
         }
         let asked = vec![path.clone(), path[..4000].to_vec(), [&path[..], b"/b"].concat(), b"/a/a".to_vec()];
@@ -197,7 +197,7 @@ fn paths_that_stay_on_the_device_are_answered_as_the_volume_is_each_time() {
     for round in 0..8 {
         for _ in 0..30 {
             let path = numbers.pick(&paths);
-            let _ = volume.remove_all_with(&WHO, volume.root(), &path[1..], |_, done| done);
+            let _ = volume.remove_all_with(&CALLER, volume.root(), &path[1..], |_, done| done);
             let _ = volume.write_file(numbers.pick(&paths), b"content".as_slice());
         }
         volume.mkdir_all("/dir-0", 0o755).expect("there");

@@ -62,5 +62,5 @@ pub use transaction::tx::{Log, Tx};
 pub use vocabulary::fault::{Fault, Want};
 pub use vocabulary::range::BlockRange;
 pub use vocabulary::totals::Totals;
-pub use writing::commit::{JournalContent, Snapshot};
+pub use writing::commit::{CommitCopies, JournalContent};
 pub use writing::data::DataWrite;

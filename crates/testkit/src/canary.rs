@@ -134,8 +134,8 @@ impl Buggy {
         stat
     }
 
-    fn who(&self, who: &Caller) -> Caller {
-        if self.has(Bug::PermissionsIgnored) { Caller { user: None } } else { who.clone() }
+    fn believed(&self, caller: &Caller) -> Caller {
+        if self.has(Bug::PermissionsIgnored) { Caller { user: None } } else { caller.clone() }
     }
 
     /// Remembers the bytes that a truncation cuts off; `bring_back` restores them when the file grows over
@@ -176,41 +176,41 @@ impl Engine for Buggy {
 
     fn resolve(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         path: &[u8],
         follow: bool,
     ) -> EngineResult<Handle> {
-        let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
-        self.inner.resolve(&who, base, path, follow)
+        let (caller, follow) = (self.believed(caller), follow || self.has(Bug::FollowsLastLink));
+        self.inner.resolve(&caller, base, path, follow)
     }
 
     fn resolve_many(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         paths: &[Vec<u8>],
         follow: bool,
     ) -> Vec<EngineResult<Stat>> {
-        let (who, follow) = (self.who(who), follow || self.has(Bug::FollowsLastLink));
-        let answers = self.inner.resolve_many(&who, base, paths, follow);
+        let (caller, follow) = (self.believed(caller), follow || self.has(Bug::FollowsLastLink));
+        let answers = self.inner.resolve_many(&caller, base, paths, follow);
         answers.into_iter().map(|answer| answer.map(|stat| self.seen(stat))).collect()
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+    fn lookup(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         if self.has(Bug::LongestNameLost) && name.len() == 255 {
             return Err(Code::NotFound.into());
         }
-        let who = self.who(who);
+        let caller = self.believed(caller);
         if self.has(Bug::HashTrusted) {
             let [first, others @ ..] = one_hash::names() else { return Err(Code::NotFound.into()) };
             if others.iter().any(|other| other == name)
-                && let Ok(found) = self.inner.lookup(&who, dir, first)
+                && let Ok(found) = self.inner.lookup(&caller, dir, first)
             {
                 return Ok(found);
             }
         }
-        self.inner.lookup(&who, dir, name)
+        self.inner.lookup(&caller, dir, name)
     }
 
     fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
@@ -218,8 +218,8 @@ impl Engine for Buggy {
         Ok(self.seen(stat))
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
-        let (who, mut set) = (self.who(who), *set);
+    fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
+        let (caller, mut set) = (self.believed(caller), *set);
         if self.has(Bug::ChmodDropsSticky) {
             set.perm = set.perm.map(|perm| perm & !0o1000);
         }
@@ -229,18 +229,18 @@ impl Engine for Buggy {
             let before = self.inner.stat(handle)?;
             if before.kind == FileKind::File {
                 self.cut_or_grow(handle, &before, size)?;
-                self.inner.set(&who, handle, &set)?;
+                self.inner.set(&caller, handle, &set)?;
                 self.bring_back(handle, &before, size)?;
                 return self.inner.stat(handle);
             }
         }
-        let stat = self.inner.set(&who, handle, &set)?;
+        let stat = self.inner.set(&caller, handle, &set)?;
         Ok(self.seen(stat))
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        let who = self.who(who);
-        let made = self.inner.create(&who, dir, name, perm)?;
+    fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        let caller = self.believed(caller);
+        let made = self.inner.create(&caller, dir, name, perm)?;
         if self.has(Bug::ReopenForgets) {
             self.last_made = Some((self.inner.stat(dir)?.id, name.to_vec()));
         }
@@ -249,25 +249,25 @@ impl Engine for Buggy {
 
     fn mknod(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
         perm: u16,
         rdev: u64,
     ) -> EngineResult<Stat> {
-        let who = self.who(who);
-        self.inner.mknod(&who, dir, name, kind, perm, rdev)
+        let caller = self.believed(caller);
+        self.inner.mknod(&caller, dir, name, kind, perm, rdev)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        let who = self.who(who);
-        self.inner.mkdir(&who, dir, name, perm)
+    fn mkdir(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        let caller = self.believed(caller);
+        self.inner.mkdir(&caller, dir, name, perm)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
-        let who = self.who(who);
-        self.inner.symlink(&who, dir, name, target)
+    fn symlink(&mut self, caller: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
+        let caller = self.believed(caller);
+        self.inner.symlink(&caller, dir, name, target)
     }
 
     fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
@@ -278,35 +278,35 @@ impl Engine for Buggy {
         Ok(target)
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
-        let who = self.who(who);
-        let stat = self.inner.link(&who, handle, dir, name)?;
+    fn link(&mut self, caller: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
+        let caller = self.believed(caller);
+        let stat = self.inner.link(&caller, handle, dir, name)?;
         if self.has(Bug::LinksOffByOne) {
             *self.extra_links.entry(stat.id).or_default() += 1;
         }
         Ok(self.seen(stat))
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        let who = self.who(who);
-        if self.has(Bug::UnlinkWrongName) && self.inner.lookup(&who, dir, name).is_ok() {
-            let page = self.inner.list(&who, dir, 0, 50)?;
+    fn unlink(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        let caller = self.believed(caller);
+        if self.has(Bug::UnlinkWrongName) && self.inner.lookup(&caller, dir, name).is_ok() {
+            let page = self.inner.list(&caller, dir, 0, 50)?;
             if let Some((other, _, _)) =
                 page.iter().find(|(other, kind, _)| other != name && *kind == FileKind::File)
             {
-                return self.inner.unlink(&who, dir, &other.clone());
+                return self.inner.unlink(&caller, dir, &other.clone());
             }
         }
-        self.inner.unlink(&who, dir, name)
+        self.inner.unlink(&caller, dir, name)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        let who = self.who(who);
-        match self.inner.rmdir(&who, dir, name) {
+    fn rmdir(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        let caller = self.believed(caller);
+        match self.inner.rmdir(&caller, dir, name) {
             Err(error)
                 if error.code == Code::NotEmpty && name != b".." && self.has(Bug::RemovesFullDirectory) =>
             {
-                self.inner.remove_all(&who, dir, name)
+                self.inner.remove_all(&caller, dir, name)
             }
             other => other,
         }
@@ -314,13 +314,13 @@ impl Engine for Buggy {
 
     fn rename(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()> {
-        let who = self.who(who);
-        let replaced = match self.inner.lookup(&who, to.0, to.1) {
+        let caller = self.believed(caller);
+        let replaced = match self.inner.lookup(&caller, to.0, to.1) {
             Ok(found) if self.has(Bug::ReplacedKeepsLink) => self.inner.stat(found).ok(),
             _ => None,
         };
@@ -328,15 +328,15 @@ impl Engine for Buggy {
             RenameMode::NoReplace if self.has(Bug::NoReplaceReplaces) => RenameMode::Replace,
             RenameMode::Exchange
                 if self.has(Bug::ExchangeForgets)
-                    && self.inner.lookup(&who, from.0, from.1).is_ok()
-                    && self.inner.lookup(&who, to.0, to.1).is_ok() =>
+                    && self.inner.lookup(&caller, from.0, from.1).is_ok()
+                    && self.inner.lookup(&caller, to.0, to.1).is_ok() =>
             {
                 return Ok(());
             }
             mode => mode,
         };
-        let source = self.inner.lookup(&who, from.0, from.1).and_then(|found| self.inner.stat(found));
-        self.inner.rename(&who, from, to, mode)?;
+        let source = self.inner.lookup(&caller, from.0, from.1).and_then(|found| self.inner.stat(found));
+        self.inner.rename(&caller, from, to, mode)?;
         if let Some(stat) = replaced
             && mode == RenameMode::Replace
             && stat.kind != FileKind::Directory
@@ -347,9 +347,9 @@ impl Engine for Buggy {
         Ok(())
     }
 
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
-        let who = self.who(who);
-        let mut page = self.inner.list(&who, dir, cookie, max)?;
+    fn list(&mut self, caller: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
+        let caller = self.believed(caller);
+        let mut page = self.inner.list(&caller, dir, cookie, max)?;
         match self.bug {
             Bug::ListSkips if page.len() > 5 => drop(page.remove(3)),
             Bug::ListRepeats if page.len() > 5 => page[3] = page[2].clone(),
@@ -359,18 +359,24 @@ impl Engine for Buggy {
         Ok(page)
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
-        let who = self.who(who);
-        self.inner.read(&who, handle, offset, buffer)
+    fn read(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> EngineResult<usize> {
+        let caller = self.believed(caller);
+        self.inner.read(&caller, handle, offset, buffer)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
-        let who = self.who(who);
+    fn write(&mut self, caller: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
+        let caller = self.believed(caller);
         let before = self.inner.stat(handle)?;
         if self.has(Bug::WriteLosesByte) && data.len() > 4096 {
-            return Ok(self.inner.write(&who, handle, offset, &data[..data.len() - 1])? + 1);
+            return Ok(self.inner.write(&caller, handle, offset, &data[..data.len() - 1])? + 1);
         }
-        let n = self.inner.write(&who, handle, offset, data)?;
+        let n = self.inner.write(&caller, handle, offset, data)?;
         if self.has(Bug::SetIdsSurvive) && n > 0 && before.perm & 0o6000 != 0 {
             let set = SetAttr { perm: Some(before.perm), ..SetAttr::default() };
             self.inner.set(&Caller::OWNER, handle, &set)?;
@@ -383,15 +389,15 @@ impl Engine for Buggy {
 
     fn fallocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()> {
-        let who = self.who(who);
+        let caller = self.believed(caller);
         let longer = self.has(Bug::HoleTooLong) && mode == Allocate::PunchHole && len > 0;
-        self.inner.fallocate(&who, handle, mode, offset, len + u64::from(longer))
+        self.inner.fallocate(&caller, handle, mode, offset, len + u64::from(longer))
     }
 
     fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
@@ -403,43 +409,43 @@ impl Engine for Buggy {
         Ok(found)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
-        let who = self.who(who);
-        self.inner.getxattr(&who, handle, name)
+    fn getxattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
+        let caller = self.believed(caller);
+        self.inner.getxattr(&caller, handle, name)
     }
 
     fn setxattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
     ) -> EngineResult<()> {
-        let who = self.who(who);
+        let caller = self.believed(caller);
         let mode = match mode {
             XattrMode::Create if self.has(Bug::CreateReplacesXattr) => XattrMode::Set,
             mode => mode,
         };
-        self.inner.setxattr(&who, handle, name, value, mode)
+        self.inner.setxattr(&caller, handle, name, value, mode)
     }
 
     fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         self.inner.listxattr(handle)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
-        let who = self.who(who);
-        self.inner.removexattr(&who, handle, name)
+    fn removexattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
+        let caller = self.believed(caller);
+        self.inner.removexattr(&caller, handle, name)
     }
 
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         self.inner.mkdir_all(path, perm)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        let who = self.who(who);
-        self.inner.remove_all(&who, dir, name)
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        let caller = self.believed(caller);
+        self.inner.remove_all(&caller, dir, name)
     }
 
     fn sync(&mut self) -> EngineResult<()> {

@@ -128,7 +128,7 @@ pub trait Engine {
     /// Resolves one path from `base` (the root directory where it is `None`).
     fn resolve(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         path: &[u8],
         follow: bool,
@@ -136,70 +136,76 @@ pub trait Engine {
     /// Resolves many paths in one call, with attributes.
     fn resolve_many(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         paths: &[Vec<u8>],
         follow: bool,
     ) -> Vec<EngineResult<Stat>> {
         let mut answers = Vec::with_capacity(paths.len());
         for path in paths {
-            let answer = self.resolve(who, base, path, follow).and_then(|handle| self.stat(handle));
+            let answer = self.resolve(caller, base, path, follow).and_then(|handle| self.stat(handle));
             answers.push(answer);
         }
         answers
     }
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle>;
+    fn lookup(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle>;
     fn stat(&mut self, handle: Handle) -> EngineResult<Stat>;
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat>;
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat>;
+    fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat>;
+    fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat>;
     fn mknod(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
         perm: u16,
         rdev: u64,
     ) -> EngineResult<Stat>;
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat>;
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat>;
+    fn mkdir(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat>;
+    fn symlink(&mut self, caller: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat>;
     fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>>;
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat>;
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
+    fn link(&mut self, caller: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat>;
+    fn unlink(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
+    fn rmdir(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
     fn rename(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()>;
     /// Returns up to `max` entries after `cookie`, 0 for the start. An empty page is the end.
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page>;
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize>;
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize>;
+    fn list(&mut self, caller: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page>;
+    fn read(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> EngineResult<usize>;
+    fn write(&mut self, caller: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize>;
     fn fallocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()>;
     fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64>;
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>>;
+    fn getxattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>>;
     fn setxattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
     ) -> EngineResult<()>;
     fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>>;
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()>;
+    fn removexattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()>;
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat>;
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()>;
     /// Makes everything durable.
     fn sync(&mut self) -> EngineResult<()> {
         Ok(())

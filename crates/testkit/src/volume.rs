@@ -100,12 +100,13 @@ impl Engine for VolumeEngine {
 
     fn resolve(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         path: &[u8],
         follow: bool,
     ) -> EngineResult<Handle> {
-        let options = ResolveOptions { base: base.map(Ino), follow, attributes: false, caller: who.clone() };
+        let options =
+            ResolveOptions { base: base.map(Ino), follow, attributes: false, caller: caller.clone() };
         let answers = self.volume()?.resolve_batch(&options, &[path])?;
         let answer = answers.first().ok_or(Code::InvariantViolated)?;
         match (answer.code, answer.ino) {
@@ -117,12 +118,13 @@ impl Engine for VolumeEngine {
 
     fn resolve_many(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         paths: &[Vec<u8>],
         follow: bool,
     ) -> Vec<EngineResult<Stat>> {
-        let options = ResolveOptions { base: base.map(Ino), follow, attributes: true, caller: who.clone() };
+        let options =
+            ResolveOptions { base: base.map(Ino), follow, attributes: true, caller: caller.clone() };
         let answers = match self.volume().and_then(|v| Ok(v.resolve_batch(&options, paths)?)) {
             Ok(answers) => answers,
             Err(error) => return vec![Err(error); paths.len()],
@@ -137,8 +139,8 @@ impl Engine for VolumeEngine {
         answers.iter().map(one).collect()
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
-        let (ino, kind) = self.volume()?.lookup(who, Ino(dir), name)?;
+    fn lookup(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+        let (ino, kind) = self.volume()?.lookup(caller, Ino(dir), name)?;
         if self.volume()?.getattr(ino)?.kind != kind {
             return Err(Code::InvariantViolated.into());
         }
@@ -149,120 +151,126 @@ impl Engine for VolumeEngine {
         Ok(Stat::from(&self.volume()?.getattr(Ino(handle))?))
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.setattr(who, Ino(handle), set)?))
+    fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
+        Ok(Stat::from(&self.volume()?.setattr(caller, Ino(handle), set)?))
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.create_file(who, Ino(dir), name, perm)?))
+    fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        Ok(Stat::from(&self.volume()?.create_file(caller, Ino(dir), name, perm)?))
     }
 
     fn mknod(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
         perm: u16,
         rdev: u64,
     ) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.mknod(who, Ino(dir), name, kind, perm, rdev)?))
+        Ok(Stat::from(&self.volume()?.mknod(caller, Ino(dir), name, kind, perm, rdev)?))
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.mkdir(who, Ino(dir), name, perm)?))
+    fn mkdir(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        Ok(Stat::from(&self.volume()?.mkdir(caller, Ino(dir), name, perm)?))
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.symlink_at(who, Ino(dir), name, target)?))
+    fn symlink(&mut self, caller: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
+        Ok(Stat::from(&self.volume()?.symlink_at(caller, Ino(dir), name, target)?))
     }
 
     fn readlink(&mut self, handle: Handle) -> EngineResult<Vec<u8>> {
         Ok(self.volume()?.readlink(Ino(handle))?)
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
-        Ok(Stat::from(&self.volume()?.link(who, Ino(handle), Ino(dir), name)?))
+    fn link(&mut self, caller: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
+        Ok(Stat::from(&self.volume()?.link(caller, Ino(handle), Ino(dir), name)?))
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        Ok(self.volume()?.unlink(who, Ino(dir), name)?)
+    fn unlink(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        Ok(self.volume()?.unlink(caller, Ino(dir), name)?)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        Ok(self.volume()?.rmdir(who, Ino(dir), name)?)
+    fn rmdir(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        Ok(self.volume()?.rmdir(caller, Ino(dir), name)?)
     }
 
     fn rename(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()> {
-        Ok(self.volume()?.rename_at(who, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
+        Ok(self.volume()?.rename_at(caller, Ino(from.0), from.1, Ino(to.0), to.1, mode)?)
     }
 
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
-        let entries = self.volume()?.readdir(who, Ino(dir), cookie, max)?;
+    fn list(&mut self, caller: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
+        let entries = self.volume()?.readdir(caller, Ino(dir), cookie, max)?;
         if entries.len() > max {
             return Err(Code::BufferTooSmall.into());
         }
         Ok(entries.into_iter().map(|entry| (entry.name, entry.kind, entry.cookie)).collect())
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
-        Ok(self.volume()?.read(who, Ino(handle), offset, buffer)?)
+    fn read(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> EngineResult<usize> {
+        Ok(self.volume()?.read(caller, Ino(handle), offset, buffer)?)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
-        Ok(self.volume()?.write(who, Ino(handle), offset, data)?)
+    fn write(&mut self, caller: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
+        Ok(self.volume()?.write(caller, Ino(handle), offset, data)?)
     }
 
     fn fallocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()> {
-        Ok(self.volume()?.fallocate(who, Ino(handle), mode, offset, len)?)
+        Ok(self.volume()?.fallocate(caller, Ino(handle), mode, offset, len)?)
     }
 
     fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         Ok(self.volume()?.seek(Ino(handle), offset, what)?)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
-        Ok(self.volume()?.getxattr(who, Ino(handle), name)?)
+    fn getxattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
+        Ok(self.volume()?.getxattr(caller, Ino(handle), name)?)
     }
 
     fn setxattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
     ) -> EngineResult<()> {
-        Ok(self.volume()?.setxattr(who, Ino(handle), name, value, mode)?)
+        Ok(self.volume()?.setxattr(caller, Ino(handle), name, value, mode)?)
     }
 
     fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         Ok(self.volume()?.listxattr(Ino(handle))?)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
-        Ok(self.volume()?.removexattr(who, Ino(handle), name)?)
+    fn removexattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
+        Ok(self.volume()?.removexattr(caller, Ino(handle), name)?)
     }
 
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
         Ok(Stat::from(&self.volume()?.mkdir_all(path, perm)?))
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        Ok(self.volume()?.remove_all_with(who, Ino(dir), name, |_, done| done)?)
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        Ok(self.volume()?.remove_all_with(caller, Ino(dir), name, |_, done| done)?)
     }
 
     fn sync(&mut self) -> EngineResult<()> {

@@ -178,9 +178,9 @@ impl Volume {
                 if dir.view.get(f::GENERATION) != directory.generation {
                     return Err(Code::StaleInode.into());
                 }
-                let who = &Caller::OWNER;
+                let caller = &Caller::OWNER;
                 let kind = FileKind::File;
-                let node = namespace::create(edit, who, directory.ino.0, name, kind, options.perm, 0)?;
+                let node = namespace::create(edit, caller, directory.ino.0, name, kind, options.perm, 0)?;
                 data::write_new(edit, node, data)
             });
             match made {
@@ -221,7 +221,7 @@ impl Volume {
     fn overwrite(&self, options: &WriteMany, path: &[u8], data: &[u8]) -> Result<()> {
         let root = self.root().0;
         let base = options.base.map_or(root, |base| base.0);
-        let start = Start { root, base, follow: true, who: &Caller::OWNER };
+        let start = Start { root, base, follow: true, caller: &Caller::OWNER };
         self.put_whole(&Target { start, path, perm: options.perm, is_new: false }, data).map(drop)
     }
 }

@@ -26,10 +26,10 @@ impl Volume {
     /// # Errors
     /// [`Code::NotPermitted`] for a caller that does not own the inode; [`Code::Invalid`] for a file with
     /// blocks, whose data exist already, and for inodes that are neither files nor directories.
-    pub fn set_data_checksums(&self, who: &Caller, ino: Ino, on: bool) -> Result<()> {
+    pub fn set_data_checksums(&self, caller: &Caller, ino: Ino, on: bool) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
-            if !perm::owns(who, &node) {
+            if !perm::owns(caller, &node) {
                 return Err(Code::NotPermitted.into());
             }
             let flag = if on { 0 } else { INODE_NO_DATA_CHECKSUMS };

@@ -62,7 +62,7 @@ impl Volume {
     /// [`read`](Self::read) and [`write`](Self::write).
     pub fn copy_range(
         &self,
-        who: &Caller,
+        caller: &Caller,
         from: Ino,
         from_offset: u64,
         to: Ino,
@@ -71,8 +71,8 @@ impl Volume {
     ) -> Result<u64> {
         let size = self.view(|core| {
             let (source, target) = (regular(core, from)?, regular(core, to)?);
-            access(core, who, &source, READ)?;
-            access(core, who, &target, WRITE)?;
+            access(core, caller, &source, READ)?;
+            access(core, caller, &target, WRITE)?;
             Ok(source.size())
         })?;
         let len = len.min(size.saturating_sub(from_offset));
@@ -85,8 +85,8 @@ impl Volume {
         }
         let (mut done, mut bound) = (0, self.bound_of_copies());
         while done < len {
-            let pieces = self.pieces(who, from, from_offset + done, to_offset + done, len - done, bound);
-            match pieces.and_then(|pieces| self.put_pieces(who, to, to_offset + done, &pieces, bound)) {
+            let pieces = self.pieces(caller, from, from_offset + done, to_offset + done, len - done, bound);
+            match pieces.and_then(|pieces| self.put_pieces(caller, to, to_offset + done, &pieces, bound)) {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
                 // Smaller transactions may fit into the volume, or into its journal.
@@ -111,7 +111,7 @@ impl Volume {
     /// Reads the pieces at the start of a range, as many as one transaction may copy to byte `target`.
     fn pieces(
         &self,
-        who: &Caller,
+        caller: &Caller,
         from: Ino,
         source: u64,
         target: u64,
@@ -126,7 +126,7 @@ impl Volume {
                 Stretch::Hole(bytes) => Piece::Hole(bytes.min(len - done).min(hole)),
                 Stretch::Data(bytes) => {
                     let mut buffer = vec![0; bytes.min(len - done).min(data) as usize];
-                    let read = self.read(who, from, source + done, &mut buffer)?;
+                    let read = self.read(caller, from, source + done, &mut buffer)?;
                     buffer.truncate(read);
                     Piece::Data(buffer)
                 }
@@ -145,13 +145,20 @@ impl Volume {
 
     /// Writes pieces in one transaction; returns the number of bytes. A transaction of several parts fails
     /// where it is too large for the journal, in which it is atomic.
-    fn put_pieces(&self, who: &Caller, to: Ino, target: u64, pieces: &[Piece], bound: Bound) -> Result<u64> {
+    fn put_pieces(
+        &self,
+        caller: &Caller,
+        to: Ino,
+        target: u64,
+        pieces: &[Piece],
+        bound: Bound,
+    ) -> Result<u64> {
         if pieces.is_empty() {
             return Ok(0);
         }
         self.change_data(|edit, plan| {
             let node = regular(edit.core, to)?;
-            access(edit.core, who, &node, WRITE)?;
+            access(edit.core, caller, &node, WRITE)?;
             let mut at = target;
             for piece in pieces {
                 match piece {
@@ -165,7 +172,7 @@ impl Volume {
                 }
                 at += piece.len();
             }
-            perm::drop_set_id(edit, who, &node);
+            perm::drop_set_id(edit, caller, &node);
             match bound != PART && self.shared.state.store.room_for_changes() == 0 {
                 true => Err(Code::NotResident.into()),
                 false => Ok(at - target),

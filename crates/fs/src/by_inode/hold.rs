@@ -94,10 +94,10 @@ impl Volume {
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    pub fn lookup_held(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<Attr> {
+    pub fn lookup_held(&self, caller: &Caller, dir: Ino, name: &[u8]) -> Result<Attr> {
         let mut counting = HolderCount::new(self);
         let attr = self.view(|core| {
-            let ino = lookup::lookup(core, who, dir.0, name)?.0;
+            let ino = lookup::lookup(core, caller, dir.0, name)?.0;
             counting.count(ino);
             Inode::load(core, ino)?.attr()
         })?;
@@ -145,10 +145,10 @@ impl Volume {
     ///
     /// # Errors
     /// As [`create_file`](Self::create_file).
-    pub fn create_unnamed(&self, who: &Caller, dir: Ino, perm: u16) -> Result<Attr> {
+    pub fn create_unnamed(&self, caller: &Caller, dir: Ino, perm: u16) -> Result<Attr> {
         let mut counting = HolderCount::new(self);
         let attr = self.change(|edit| {
-            let node = namespace::create_unnamed(edit, who, dir.0, perm)?;
+            let node = namespace::create_unnamed(edit, caller, dir.0, perm)?;
             counting.count(node.ino);
             node.attr()
         })?;

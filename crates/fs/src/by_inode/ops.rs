@@ -29,32 +29,32 @@ pub(crate) fn regular<'a>(core: &Core<'a>, ino: Ino) -> std::result::Result<Inod
 }
 
 /// Checks that a caller may change an extended attribute: some name spaces require privilege.
-fn may_change_xattr(core: &Core<'_>, who: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
+fn may_change_xattr(core: &Core<'_>, caller: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         // Only files and directories have attributes of users; in a sticky directory only the owner sets
         // them.
         let kind = node.kind()?;
         let sticky = kind == FileKind::Directory && node.mode() & perm::STICKY != 0;
-        if !matches!(kind, FileKind::File | FileKind::Directory) || (sticky && !perm::owns(who, node)) {
+        if !matches!(kind, FileKind::File | FileKind::Directory) || (sticky && !perm::owns(caller, node)) {
             return Err(Code::NotPermitted.into());
         }
-        return access(core, who, node, WRITE);
+        return access(core, caller, node, WRITE);
     }
-    let privileged = name.starts_with(b"trusted.") || !perm::owns(who, node);
-    if perm::checked(who).is_some() && privileged { Err(Code::NotPermitted.into()) } else { Ok(()) }
+    let privileged = name.starts_with(b"trusted.") || !perm::owns(caller, node);
+    if perm::checked(caller).is_some() && privileged { Err(Code::NotPermitted.into()) } else { Ok(()) }
 }
 
 /// Checks that a caller may read an extended attribute. One that it may not see does not exist for it.
-fn may_read_xattr(core: &Core<'_>, who: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
+fn may_read_xattr(core: &Core<'_>, caller: &Caller, node: &Inode<'_>, name: &[u8]) -> Outcome<()> {
     xattr::check_name(name)?;
     if name.starts_with(b"user.") {
         if !matches!(node.kind()?, FileKind::File | FileKind::Directory) {
             return Err(Code::NoAttribute.into());
         }
-        return access(core, who, node, READ);
+        return access(core, caller, node, READ);
     }
-    if name.starts_with(b"trusted.") && perm::checked(who).is_some() {
+    if name.starts_with(b"trusted.") && perm::checked(caller).is_some() {
         return Err(Code::NoAttribute.into());
     }
     Ok(())
@@ -64,14 +64,14 @@ fn may_read_xattr(core: &Core<'_>, who: &Caller, node: &Inode<'_>, name: &[u8]) 
 /// with chmod.
 fn set_acl(
     edit: &mut Edit<'_>,
-    who: &Caller,
+    caller: &Caller,
     node: Inode<'_>,
     kind: AclKind,
     acl: Option<Acl>,
 ) -> Outcome<()> {
     let sets_mode = kind == AclKind::Access && acl.is_some();
     lists::set(edit, node, kind, acl)?;
-    let is_stranger = perm::checked(who).is_some_and(|user| !user.in_group(node.view.get(f::GID)));
+    let is_stranger = perm::checked(caller).is_some_and(|user| !user.in_group(node.view.get(f::GID)));
     if sets_mode && is_stranger {
         edit.tx.put(node.view, f::MODE, node.mode() & !perm::SETGID);
     }
@@ -80,7 +80,7 @@ fn set_acl(
 
 pub(crate) fn set_xattr(
     edit: &mut Edit<'_>,
-    who: &Caller,
+    caller: &Caller,
     node: Inode<'_>,
     name: &[u8],
     value: &[u8],
@@ -90,17 +90,22 @@ pub(crate) fn set_xattr(
     if value.len() > xattr::MAX_VALUE {
         return Err(Code::AttributeTooLarge.into());
     }
-    may_change_xattr(edit.core, who, &node, name)?;
+    may_change_xattr(edit.core, caller, &node, name)?;
     match AclKind::of(name) {
-        Some(kind) => set_acl(edit, who, node, kind, Acl::parse(value)?),
+        Some(kind) => set_acl(edit, caller, node, kind, Acl::parse(value)?),
         None => xattr::set(edit, node, name, Some(value), mode),
     }
 }
 
-pub(crate) fn remove_xattr(edit: &mut Edit<'_>, who: &Caller, node: Inode<'_>, name: &[u8]) -> Outcome<()> {
-    may_change_xattr(edit.core, who, &node, name)?;
+pub(crate) fn remove_xattr(
+    edit: &mut Edit<'_>,
+    caller: &Caller,
+    node: Inode<'_>,
+    name: &[u8],
+) -> Outcome<()> {
+    may_change_xattr(edit.core, caller, &node, name)?;
     match AclKind::of(name) {
-        Some(kind) => set_acl(edit, who, node, kind, None),
+        Some(kind) => set_acl(edit, caller, node, kind, None),
         None => xattr::set(edit, node, name, None, XattrMode::Replace),
     }
 }
@@ -111,31 +116,31 @@ pub(crate) fn getattr(core: &Core<'_>, ino: Ino) -> Outcome<Attr> {
 
 pub(crate) fn readdir(
     core: &Core<'_>,
-    who: &Caller,
+    caller: &Caller,
     dir: Ino,
     cookie: u64,
     max: usize,
 ) -> Outcome<Vec<DirEntry>> {
     let node = Inode::directory(core, dir.0)?;
-    access(core, who, &node, READ)?;
+    access(core, caller, &node, READ)?;
     dir::list(core, node, cookie, max)
 }
 
 pub(crate) fn read(
     core: &Core<'_>,
-    who: &Caller,
+    caller: &Caller,
     ino: Ino,
     offset: u64,
     buffer: &mut [u8],
 ) -> Outcome<usize> {
     let node = regular(core, ino)?;
-    access(core, who, &node, READ)?;
+    access(core, caller, &node, READ)?;
     data::read(core, node, offset, buffer)
 }
 
-pub(crate) fn getxattr(core: &Core<'_>, who: &Caller, ino: Ino, name: &[u8]) -> Outcome<Vec<u8>> {
+pub(crate) fn getxattr(core: &Core<'_>, caller: &Caller, ino: Ino, name: &[u8]) -> Outcome<Vec<u8>> {
     let node = Inode::load(core, ino.0)?;
-    may_read_xattr(core, who, &node, name)?;
+    may_read_xattr(core, caller, &node, name)?;
     xattr::get(core, node, name)
 }
 
@@ -156,8 +161,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NameTooLong`], [`Code::AccessDenied`].
-    pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
-        self.view(|core| lookup::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+    pub fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        self.view(|core| lookup::lookup(core, caller, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
     }
 
     /// Returns the attributes of an inode.
@@ -173,10 +178,10 @@ impl Volume {
     /// # Errors
     /// [`Code::NotPermitted`], [`Code::AccessDenied`]; for the size of an inode that is not a regular file
     /// [`Code::IsDirectory`] or [`Code::Invalid`]; [`Code::FileTooLarge`].
-    pub fn setattr(&self, who: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
+    pub fn setattr(&self, caller: &Caller, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let attr = self.change_data(|edit, plan| {
             let node = Inode::load(edit.core, ino.0)?;
-            attr::set(edit, who, node, set, plan)?;
+            attr::set(edit, caller, node, set, plan)?;
             node.attr()
         })?;
         self.notify(&[Changed::Inode(ino)]);
@@ -188,11 +193,11 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::AccessDenied`].
-    pub fn touch(&self, who: &Caller, ino: Ino) -> Result<Attr> {
+    pub fn touch(&self, caller: &Caller, ino: Ino) -> Result<Attr> {
         let attr = self.change_data(|edit, plan| {
             let node = Inode::load(edit.core, ino.0)?;
-            if !perm::owns(who, &node) {
-                access(edit.core, who, &node, WRITE)?;
+            if !perm::owns(caller, &node) {
+                access(edit.core, caller, &node, WRITE)?;
             }
             let set = SetAttr { atime: Some(edit.now), mtime: Some(edit.now), ..SetAttr::default() };
             attr::set(edit, &Caller::OWNER, node, &set, plan)?;
@@ -231,8 +236,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::Exists`], [`Code::NoSpace`], and those of [`lookup`](Self::lookup).
-    pub fn create_file(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
-        self.mknod(who, dir, name, FileKind::File, perm, 0)
+    pub fn create_file(&self, caller: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+        self.mknod(caller, dir, name, FileKind::File, perm, 0)
     }
 
     /// Creates a file, pipe, socket or device (`rdev`: its number).
@@ -242,7 +247,7 @@ impl Volume {
     /// have their own calls; [`Code::NotPermitted`] for devices without privilege.
     pub fn mknod(
         &self,
-        who: &Caller,
+        caller: &Caller,
         dir: Ino,
         name: &[u8],
         kind: FileKind,
@@ -254,7 +259,7 @@ impl Volume {
             return Err(Code::Invalid.into());
         }
         let rdev = if is_device { rdev } else { 0 };
-        let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, rdev)?.attr());
+        let made = self.change(|edit| namespace::create(edit, caller, dir.0, name, kind, perm, rdev)?.attr());
         self.notify_name(dir, name, made)
     }
 
@@ -262,9 +267,9 @@ impl Volume {
     ///
     /// # Errors
     /// As [`create_file`](Self::create_file).
-    pub fn mkdir(&self, who: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
+    pub fn mkdir(&self, caller: &Caller, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
         let kind = FileKind::Directory;
-        let made = self.change(|edit| namespace::create(edit, who, dir.0, name, kind, perm, 0)?.attr());
+        let made = self.change(|edit| namespace::create(edit, caller, dir.0, name, kind, perm, 0)?.attr());
         self.notify_name(dir, name, made)
     }
 
@@ -272,8 +277,8 @@ impl Volume {
     ///
     /// # Errors
     /// As [`create_file`](Self::create_file).
-    pub fn symlink_at(&self, who: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
-        let made = self.change(|edit| namespace::symlink(edit, who, dir.0, name, target)?.attr());
+    pub fn symlink_at(&self, caller: &Caller, dir: Ino, name: &[u8], target: &[u8]) -> Result<Attr> {
+        let made = self.change(|edit| namespace::symlink(edit, caller, dir.0, name, target)?.attr());
         self.notify_name(dir, name, made)
     }
 
@@ -290,8 +295,8 @@ impl Volume {
     /// # Errors
     /// [`Code::Exists`], [`Code::NotPermitted`] for a directory, [`Code::NotFound`] for an inode that has
     /// lost its last name, [`Code::TooManyLinks`], [`Code::NoSpace`].
-    pub fn link(&self, who: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
-        let made = self.change(|edit| namespace::link(edit, who, ino.0, dir.0, name)?.attr());
+    pub fn link(&self, caller: &Caller, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let made = self.change(|edit| namespace::link(edit, caller, ino.0, dir.0, name)?.attr());
         let made = self.notify_name(dir, name, made)?;
         if made.links == 1 {
             self.shared.state.holds.forbid_link(ino.0);
@@ -304,8 +309,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::IsDirectory`], [`Code::AccessDenied`], [`Code::NotPermitted`].
-    pub fn unlink(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        let removed = self.change_names(|edit| namespace::unlink(edit, who, dir.0, name));
+    pub fn unlink(&self, caller: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
+        let removed = self.change_names(|edit| namespace::unlink(edit, caller, dir.0, name));
         let ino = self.notify_name(dir, name, removed)?;
         self.notify(&[Changed::Inode(Ino(ino))]);
         Ok(())
@@ -315,8 +320,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::NotDirectory`], [`Code::NotEmpty`].
-    pub fn rmdir(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
-        let removed = self.change_names(|edit| namespace::rmdir(edit, who, dir.0, name));
+    pub fn rmdir(&self, caller: &Caller, dir: Ino, name: &[u8]) -> Result<()> {
+        let removed = self.change_names(|edit| namespace::rmdir(edit, caller, dir.0, name));
         let ino = self.notify_name(dir, name, removed)?;
         self.notify(&[Changed::Inode(Ino(ino))]);
         Ok(())
@@ -330,7 +335,7 @@ impl Volume {
     /// replaced.
     pub fn rename_at(
         &self,
-        who: &Caller,
+        caller: &Caller,
         from: Ino,
         name: &[u8],
         to: Ino,
@@ -340,7 +345,7 @@ impl Volume {
         let source = namespace::RenameSide { dir: from.0, name };
         let target = namespace::RenameSide { dir: to.0, name: new_name };
         let inodes = [self.named_inode(from, name), self.named_inode(to, new_name)];
-        self.change_names(|edit| namespace::rename(edit, who, &source, &target, mode))?;
+        self.change_names(|edit| namespace::rename(edit, caller, &source, &target, mode))?;
         self.notify(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
         self.notify(&[Changed::Inode(from), Changed::Inode(to)]);
         inodes.iter().flatten().for_each(|ino| self.notify(&[Changed::Inode(*ino)]));
@@ -368,8 +373,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NotDirectory`], [`Code::AccessDenied`].
-    pub fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
-        self.view(|core| readdir(core, who, dir, cookie, max))
+    pub fn readdir(&self, caller: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
+        self.view(|core| readdir(core, caller, dir, cookie, max))
     }
 
     /// Reads content from byte `offset` on. The result is shorter than the buffer only at the end of the
@@ -378,11 +383,11 @@ impl Volume {
     /// # Errors
     /// [`Code::IsDirectory`], [`Code::Invalid`] for an inode without content, [`Code::AccessDenied`];
     /// [`Error::Expansion`](crate::Error::Expansion) beyond a [bound](Self::bound_expansion).
-    pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read(&self, caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let read = if buffer.len() <= pieces::most_at_once(&self.shared.state.store) {
-            self.view(|core| read(core, who, ino, offset, buffer))
+            self.view(|core| read(core, caller, ino, offset, buffer))
         } else {
-            self.read_in_pieces(who, ino, offset, buffer)
+            self.read_in_pieces(caller, ino, offset, buffer)
         };
         let count = read.map_err(|error| self.name_wrong_data(ino, error))?;
         self.check_expansion(buffer.get(..count).unwrap_or_default())?;
@@ -390,12 +395,12 @@ impl Volume {
     }
 
     /// Reads as [`read`](Self::read), more than the cache may have room for.
-    fn read_in_pieces(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    fn read_in_pieces(&self, caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let shared = &self.shared;
         in_one_state(shared, |mode| {
             let (state, len) = mode.run(shared, |core| {
                 let node = regular(core, ino)?;
-                access(core, who, &node, READ)?;
+                access(core, caller, &node, READ)?;
                 let len = node.size().saturating_sub(offset).min(buffer.len() as u64);
                 Ok((FileState::of(core, ino, &node), len as usize))
             })?;
@@ -407,13 +412,13 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NoSpace`], [`Code::FileTooLarge`], and those of [`read`](Self::read).
-    pub fn write(&self, who: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+    pub fn write(&self, caller: &Caller, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         let written = self.change_data(|edit, plan| {
             let node = regular(edit.core, ino)?;
-            access(edit.core, who, &node, WRITE)?;
+            access(edit.core, caller, &node, WRITE)?;
             data::write(edit, node, offset, data, plan)?;
             if !data.is_empty() {
-                perm::drop_set_id(edit, who, &node);
+                perm::drop_set_id(edit, caller, &node);
             }
             Ok(data.len())
         });
@@ -428,15 +433,15 @@ impl Volume {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn append(&self, who: &Caller, ino: Ino, data: &[u8]) -> Result<u64> {
+    pub fn append(&self, caller: &Caller, ino: Ino, data: &[u8]) -> Result<u64> {
         let written = self.change_data(|edit, plan| {
             let node = regular(edit.core, ino)?;
-            access(edit.core, who, &node, WRITE)?;
+            access(edit.core, caller, &node, WRITE)?;
             edit.tx.lock(node.view)?;
             let offset = node.size();
             data::write(edit, node, offset, data, plan)?;
             if !data.is_empty() {
-                perm::drop_set_id(edit, who, &node);
+                perm::drop_set_id(edit, caller, &node);
             }
             Ok(offset)
         });
@@ -449,12 +454,12 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::Invalid`] for an empty range, and those of [`write`](Self::write).
-    pub fn fallocate(&self, who: &Caller, ino: Ino, mode: Allocate, offset: u64, len: u64) -> Result<()> {
+    pub fn fallocate(&self, caller: &Caller, ino: Ino, mode: Allocate, offset: u64, len: u64) -> Result<()> {
         self.change_data(|edit, plan| {
             let node = regular(edit.core, ino)?;
-            access(edit.core, who, &node, WRITE)?;
+            access(edit.core, caller, &node, WRITE)?;
             data::fallocate(edit, node, mode, offset, len, plan)?;
-            perm::drop_set_id(edit, who, &node);
+            perm::drop_set_id(edit, caller, &node);
             Ok(())
         })?;
         self.notify(&[Changed::Inode(ino)]);
@@ -482,8 +487,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NoAttribute`].
-    pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.view(|core| getxattr(core, who, ino, name))
+    pub fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.view(|core| getxattr(core, caller, ino, name))
     }
 
     /// Sets an extended attribute; names to 255 bytes, values to 64 KiB, 256 KiB in all.
@@ -497,10 +502,17 @@ impl Volume {
     /// [`Code::NoSpace`]. For access control lists [`Code::Invalid`] where the list is not valid;
     /// [`Code::AttributeTooLarge`] above 4096 bytes; [`Code::AccessDenied`] for a default list of an inode
     /// that is not a directory; [`Code::Unsupported`] for a symbolic link.
-    pub fn setxattr(&self, who: &Caller, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    pub fn setxattr(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
         self.change(|edit| {
             let node = Inode::load(edit.core, ino.0)?;
-            set_xattr(edit, who, node, name, value, mode)
+            set_xattr(edit, caller, node, name, value, mode)
         })?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())
@@ -527,8 +539,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`Code::NoAttribute`].
-    pub fn removexattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
-        self.change(|edit| remove_xattr(edit, who, Inode::load(edit.core, ino.0)?, name))?;
+    pub fn removexattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change(|edit| remove_xattr(edit, caller, Inode::load(edit.core, ino.0)?, name))?;
         self.notify(&[Changed::Inode(ino)]);
         Ok(())
     }

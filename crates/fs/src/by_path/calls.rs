@@ -19,7 +19,7 @@ use lanefs_format::{Code, FileKind};
 impl Volume {
     pub(crate) fn start_at_root(&self) -> Start<'static> {
         let root = self.root().0;
-        Start { root, base: root, follow: true, who: &Caller::OWNER }
+        Start { root, base: root, follow: true, caller: &Caller::OWNER }
     }
 
     /// Runs a read-only operation on the inode that a path names.

@@ -154,14 +154,14 @@ impl<'c> Step<'c> {
         plan: &mut WritePlan<'c>,
         notes: &mut Notes,
     ) -> Outcome<Option<Attr>> {
-        let who = &Caller::OWNER;
+        let caller = &Caller::OWNER;
         match *self {
             Step::Create { path, perm, content } => {
                 let (dir, name) = parent_of(edit.core, start, path, Code::Invalid)?;
                 if ends_with_slash(path) {
                     return Err(Code::IsDirectory.into());
                 }
-                let node = namespace::create(edit, who, dir, name, FileKind::File, perm, 0)?;
+                let node = namespace::create(edit, caller, dir, name, FileKind::File, perm, 0)?;
                 data::write(edit, node, 0, content, plan)?;
                 notes.name(dir, name);
                 node.attr().map(Some)
@@ -176,7 +176,7 @@ impl<'c> Step<'c> {
             }
             Step::MakeDir { path, perm } => {
                 let (dir, name) = parent_of(edit.core, start, path, Code::Exists)?;
-                let node = namespace::create(edit, who, dir, name, FileKind::Directory, perm, 0)?;
+                let node = namespace::create(edit, caller, dir, name, FileKind::Directory, perm, 0)?;
                 notes.name(dir, name);
                 node.attr().map(Some)
             }
@@ -195,14 +195,14 @@ impl<'c> Step<'c> {
                 if ends_with_slash(path) {
                     must_be_directory(edit, dir, name)?;
                 }
-                let ino = namespace::unlink(edit, who, dir, name)?;
+                let ino = namespace::unlink(edit, caller, dir, name)?;
                 notes.name(dir, name);
                 notes.inode(ino);
                 Ok(None)
             }
             Step::RemoveDir { path } => {
                 let (dir, name) = parent_of(edit.core, start, path, Code::Busy)?;
-                let ino = namespace::rmdir(edit, who, dir, name)?;
+                let ino = namespace::rmdir(edit, caller, dir, name)?;
                 notes.name(dir, name);
                 notes.inode(ino);
                 Ok(None)
@@ -213,7 +213,7 @@ impl<'c> Step<'c> {
                 let ino = resolve::resolve(edit.core, &first, of)?.0;
                 let (dir, name) = parent_of(edit.core, start, path, Code::Exists)?;
                 refuse_slash(edit, dir, name, path)?;
-                let node = namespace::link(edit, who, ino, dir, name)?;
+                let node = namespace::link(edit, caller, ino, dir, name)?;
                 notes.name(dir, name);
                 notes.inode(ino);
                 node.attr().map(Some)
@@ -221,25 +221,25 @@ impl<'c> Step<'c> {
             Step::Symlink { target, path } => {
                 let (dir, name) = parent_of(edit.core, start, path, Code::Exists)?;
                 refuse_slash(edit, dir, name, path)?;
-                let node = namespace::symlink(edit, who, dir, name, target)?;
+                let node = namespace::symlink(edit, caller, dir, name, target)?;
                 notes.name(dir, name);
                 node.attr().map(Some)
             }
             Step::SetAttributes { path, ref set } => {
                 let node = Inode::load(edit.core, resolve::resolve(edit.core, start, path)?.0)?;
-                attr::set(edit, who, node, set, plan)?;
+                attr::set(edit, caller, node, set, plan)?;
                 notes.inode(node.ino);
                 node.attr().map(Some)
             }
             Step::SetXattr { path, name, value } => {
                 let node = Inode::load(edit.core, resolve::resolve(edit.core, start, path)?.0)?;
-                ops::set_xattr(edit, who, node, name, value, XattrMode::Set)?;
+                ops::set_xattr(edit, caller, node, name, value, XattrMode::Set)?;
                 notes.inode(node.ino);
                 Ok(None)
             }
             Step::RemoveXattr { path, name } => {
                 let node = Inode::load(edit.core, resolve::resolve(edit.core, start, path)?.0)?;
-                ops::remove_xattr(edit, who, node, name)?;
+                ops::remove_xattr(edit, caller, node, name)?;
                 notes.inode(node.ino);
                 Ok(None)
             }

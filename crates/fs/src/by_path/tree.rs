@@ -51,7 +51,7 @@ pub(crate) fn make_dirs(
     while let Some((name, rest)) = path::split_first(&path[*end..]) {
         *end = path.len() - rest.len();
         let perm = if path::split_first(rest).is_none() { options.perm } else { options.perm_above };
-        let mut found = lookup::lookup(edit.core, start.who, dir, name);
+        let mut found = lookup::lookup(edit.core, start.caller, dir, name);
         if let Ok((_, FileKind::Symlink)) = found
             && options.follow
         {
@@ -61,7 +61,7 @@ pub(crate) fn make_dirs(
                 fault => fault,
             });
         } else if matches!(found, Err(Fault::Code(Code::NotFound))) {
-            let node = namespace::create(edit, start.who, dir, name, FileKind::Directory, perm, 0)?;
+            let node = namespace::create(edit, start.caller, dir, name, FileKind::Directory, perm, 0)?;
             made(dir, name);
             if edit.store().room_for_changes() == 0 {
                 return Ok(None);
@@ -185,18 +185,18 @@ impl Volume {
     /// Those that `visit` returns.
     pub fn remove_all_with<E>(
         &self,
-        who: &Caller,
+        caller: &Caller,
         dir: Ino,
         name: &[u8],
         mut visit: impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let top = match self.lookup(who, dir, name) {
+        let top = match self.lookup(caller, dir, name) {
             Ok((ino, FileKind::Directory)) if name != b"." && name != b".." => ino,
-            Ok(_) => return visit(b"", self.unlink(who, dir, name)),
+            Ok(_) => return visit(b"", self.unlink(caller, dir, name)),
             Err(error) => return visit(b"", Err(error)),
         };
         let mut removal =
-            Removal { volume: self, who, path: Vec::new(), open: Vec::new(), inos: HashSet::from([top]) };
+            Removal { volume: self, caller, path: Vec::new(), open: Vec::new(), inos: HashSet::from([top]) };
         removal.open.push(OpenDirectory::new(dir, name, top, 0, 0));
         while removal.step(&mut visit)? {}
         Ok(())
@@ -260,7 +260,7 @@ impl OpenDirectory {
 /// A tree that is being removed.
 struct Removal<'r> {
     volume: &'r Volume,
-    who: &'r Caller,
+    caller: &'r Caller,
     /// Path of the current entry, below the top of the tree.
     path: Vec<u8>,
     /// Open directories, from the top downwards.
@@ -277,7 +277,7 @@ impl Removal<'_> {
     ) -> std::result::Result<bool, E> {
         let Some(here) = self.open.last() else { return Ok(false) };
         self.path.truncate(here.path_len);
-        match self.volume.readdir(self.who, here.ino, here.cookie, PAGE) {
+        match self.volume.readdir(self.caller, here.ino, here.cookie, PAGE) {
             Ok(page) if page.is_empty() => self.close(visit)?,
             Ok(page) => self.remove_page(page, visit)?,
             Err(error) => {
@@ -308,7 +308,7 @@ impl Removal<'_> {
         visit: &mut impl FnMut(&[u8], Result<()>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let Some(here) = self.open.last_mut() else { return Ok(()) };
-        let done = self.volume.rmdir(self.who, here.parent, &here.name);
+        let done = self.volume.rmdir(self.caller, here.parent, &here.name);
         let has_entries = matches!(&done, Err(e) if e.code() == Code::NotEmpty);
         if has_entries && here.restart() {
             return Ok(());
@@ -335,7 +335,7 @@ impl Removal<'_> {
             self.path.truncate(path_len);
             path::push(&mut self.path, &entry.name);
             let done = if entry.kind == FileKind::Directory {
-                match self.volume.rmdir(self.who, dir, &entry.name) {
+                match self.volume.rmdir(self.caller, dir, &entry.name) {
                     Err(error) if error.code() == Code::NotEmpty => match self.open(dir, &entry) {
                         Ok(()) => return Ok(()),
                         Err(error) => Err(error),
@@ -343,7 +343,7 @@ impl Removal<'_> {
                     done => done,
                 }
             } else {
-                self.volume.unlink(self.who, dir, &entry.name)
+                self.volume.unlink(self.caller, dir, &entry.name)
             };
             if let Some(here) = self.open.last_mut() {
                 match &done {
@@ -390,7 +390,7 @@ mod tests {
 
     fn removal(volume: &Volume, dir: Ino) -> Removal<'_> {
         let open = vec![OpenDirectory::new(volume.root(), b"dir", dir, 0, 0)];
-        Removal { volume, who: &Caller::OWNER, path: Vec::new(), open, inos: HashSet::from([dir]) }
+        Removal { volume, caller: &Caller::OWNER, path: Vec::new(), open, inos: HashSet::from([dir]) }
     }
 
     #[test]

@@ -301,14 +301,14 @@ impl Volume {
 
     /// Gives a file the mode, the owner and the extended attributes of another one.
     fn take_attributes(&self, ino: Ino, like: Ino) -> Result<()> {
-        let who = &Caller::OWNER;
+        let caller = &Caller::OWNER;
         for name in self.listxattr(like)? {
-            self.setxattr(who, ino, &name, &self.getxattr(who, like, &name)?, XattrMode::Set)?;
+            self.setxattr(caller, ino, &name, &self.getxattr(caller, like, &name)?, XattrMode::Set)?;
         }
         let old = self.getattr(like)?;
         let set =
             SetAttr { uid: Some(old.uid), gid: Some(old.gid), perm: Some(old.perm), ..SetAttr::default() };
-        self.setattr(who, ino, &set).map(drop)
+        self.setattr(caller, ino, &set).map(drop)
     }
 }
 
@@ -362,12 +362,12 @@ mod tests {
     fn names_are_those_of_std_fs_write() {
         let dir = tempfile::tempdir().expect("a directory");
         for volume in volumes(&dir, 64 << 20) {
-            let (who, root) = (&Caller::OWNER, volume.root());
+            let (caller, root) = (&Caller::OWNER, volume.root());
             volume.mkdir_all("/d", 0o755).expect("mkdir");
-            volume.symlink_at(who, root, b"dangling", b"d/target").expect("symlink");
-            volume.symlink_at(who, root, b"nowhere", b"none/target").expect("symlink");
-            volume.symlink_at(who, root, b"loop", b"loop").expect("symlink");
-            volume.mknod(who, root, b"pipe", FileKind::Fifo, 0o644, 0).expect("mknod");
+            volume.symlink_at(caller, root, b"dangling", b"d/target").expect("symlink");
+            volume.symlink_at(caller, root, b"nowhere", b"none/target").expect("symlink");
+            volume.symlink_at(caller, root, b"loop", b"loop").expect("symlink");
+            volume.mknod(caller, root, b"pipe", FileKind::Fifo, 0o644, 0).expect("mknod");
             let first = volume.write_file("/dangling", b"through").expect("write");
             assert_eq!(volume.read_file("/d/target").expect("read"), b"through");
             assert_eq!(volume.resolve_no_follow("/dangling").expect("a link").kind, FileKind::Symlink);
@@ -432,20 +432,20 @@ mod tests {
     fn what_is_too_large_for_the_journal_comes_with_another_inode_and_the_same_attributes() {
         let dir = tempfile::tempdir().expect("a directory");
         for volume in volumes(&dir, 64 << 20) {
-            let who = &Caller::OWNER;
+            let caller = &Caller::OWNER;
             let to = |path| Target { start: volume.start_at_root(), path, perm: 0o600, is_new: false };
             let content = vec![5; PART + 5];
             volume.put_apart(&to(b"/new"), &content).expect("made");
             assert_eq!(volume.resolve("/new").expect("there").perm, 0o600);
             let old = volume.write_file("/old", b"old").expect("write");
-            volume.link(who, old.ino, volume.root(), b"other").expect("link");
+            volume.link(caller, old.ino, volume.root(), b"other").expect("link");
             let set = SetAttr { perm: Some(0o4711), uid: Some(7), gid: Some(8), ..SetAttr::default() };
-            volume.setattr(who, old.ino, &set).expect("setattr");
-            volume.setxattr(who, old.ino, b"user.x", b"y", XattrMode::Set).expect("setxattr");
+            volume.setattr(caller, old.ino, &set).expect("setattr");
+            volume.setxattr(caller, old.ino, b"user.x", b"y", XattrMode::Set).expect("setxattr");
             let new = volume.put_apart(&to(b"/old"), &content).expect("replaced");
             assert_ne!(new.ino, old.ino);
             assert_eq!((new.perm, new.uid, new.gid, new.links), (0o4711, 7, 8, 1));
-            assert_eq!(volume.getxattr(who, new.ino, b"user.x").expect("there"), b"y");
+            assert_eq!(volume.getxattr(caller, new.ino, b"user.x").expect("there"), b"y");
             assert_eq!(volume.read_file("/old").expect("read"), content);
             assert_eq!(volume.read_file("/other").expect("read"), b"old");
             let error = volume.put_apart(&to(b"/full"), &vec![1; 65 << 20]).expect_err("no room");

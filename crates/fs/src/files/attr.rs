@@ -13,7 +13,7 @@ use lanefs_format::{Code, FileKind, inode as f};
 /// `chmod`, `chown`, `truncate` and `utimensat` in one.
 pub(crate) fn set(
     edit: &mut Edit<'_>,
-    who: &Caller,
+    caller: &Caller,
     node: Inode<'_>,
     set: &SetAttr,
     plan: &mut WritePlan<'_>,
@@ -25,21 +25,21 @@ pub(crate) fn set(
         _ if set.size.is_some() => return Err(Code::Invalid.into()),
         _ => {}
     }
-    check(edit.core, who, &node, set)?;
+    check(edit.core, caller, &node, set)?;
     if let Some(size) = set.size {
         data::truncate(edit, node, size, plan)?;
-        perm::drop_set_id(edit, who, &node);
+        perm::drop_set_id(edit, caller, &node);
     }
     if set.uid.is_some() || set.gid.is_some() {
         if kind != FileKind::Directory {
-            edit.tx.put(node.view, f::MODE, perm::without_set_id(who, &node));
+            edit.tx.put(node.view, f::MODE, perm::without_set_id(caller, &node));
         }
         edit.tx.put(node.view, f::UID, set.uid.unwrap_or(node.view.get(f::UID)));
         edit.tx.put(node.view, f::GID, set.gid.unwrap_or(node.view.get(f::GID)));
     }
     if let Some(perm) = set.perm {
         let mut perm = perm & 0o7777;
-        if perm::checked(who).is_some_and(|user| !user.in_group(node.view.get(f::GID))) {
+        if perm::checked(caller).is_some_and(|user| !user.in_group(node.view.get(f::GID))) {
             perm &= !0o2000;
         }
         edit.tx.put(node.view, f::MODE, kind.mode() | perm);
@@ -65,12 +65,12 @@ pub(crate) fn is_access_news(attr: &Attr, now: Time) -> bool {
     atime != now && (atime <= attr.mtime || atime <= attr.ctime || now.0.saturating_sub(atime.0) >= DAY)
 }
 
-fn check(core: &Core<'_>, who: &Caller, node: &Inode<'_>, set: &SetAttr) -> Outcome<()> {
-    let Some(user) = perm::checked(who) else { return Ok(()) };
+fn check(core: &Core<'_>, caller: &Caller, node: &Inode<'_>, set: &SetAttr) -> Outcome<()> {
+    let Some(user) = perm::checked(caller) else { return Ok(()) };
     if set.size.is_some() {
-        access(core, who, node, WRITE)?;
+        access(core, caller, node, WRITE)?;
     }
-    let owns = perm::owns(who, node);
+    let owns = perm::owns(caller, node);
     let gives_away = set.uid.is_some_and(|uid| !owns || uid != node.view.get(f::UID));
     let other_group =
         set.gid.is_some_and(|gid| !owns || !(gid == node.view.get(f::GID) || user.in_group(gid)));

@@ -29,8 +29,8 @@ impl User {
 }
 
 /// Returns the identity to check, unless the caller overrides permissions.
-pub(crate) fn checked(who: &Caller) -> Option<&User> {
-    who.user.as_ref().filter(|user| user.uid != 0)
+pub(crate) fn checked(caller: &Caller) -> Option<&User> {
+    caller.user.as_ref().filter(|user| user.uid != 0)
 }
 
 /// Checks that a caller has permissions on an inode.
@@ -38,8 +38,8 @@ pub(crate) fn checked(who: &Caller) -> Option<&User> {
 /// # Errors
 /// [`Code::AccessDenied`].
 #[inline]
-pub(crate) fn access(core: &Core<'_>, who: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
-    checked(who).map_or(Ok(()), |user| user_access(core, user, node, wanted))
+pub(crate) fn access(core: &Core<'_>, caller: &Caller, node: &Inode<'_>, wanted: u16) -> Outcome<()> {
+    checked(caller).map_or(Ok(()), |user| user_access(core, user, node, wanted))
 }
 
 // Apart, so that callers who override permissions pay a comparison and no call.
@@ -64,28 +64,28 @@ fn decisive_list(core: &Core<'_>, node: &Inode<'_>) -> Outcome<Option<Acl>> {
 }
 
 /// True for the owner and for callers who override permissions.
-pub(crate) fn owns(who: &Caller, node: &Inode<'_>) -> bool {
-    checked(who).is_none_or(|user| user.uid == node.view.get(f::UID))
+pub(crate) fn owns(caller: &Caller, node: &Inode<'_>) -> bool {
+    checked(caller).is_none_or(|user| user.uid == node.view.get(f::UID))
 }
 
 /// Checks that a caller may remove the entry of `node` from `dir`: write permission there, and the rule of
 /// the sticky bit.
-pub(crate) fn may_remove(core: &Core<'_>, who: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
-    access(core, who, dir, WRITE | SEARCH)?;
-    if dir.mode() & STICKY != 0 && !owns(who, dir) && !owns(who, node) {
+pub(crate) fn may_remove(core: &Core<'_>, caller: &Caller, dir: &Inode<'_>, node: &Inode<'_>) -> Outcome<()> {
+    access(core, caller, dir, WRITE | SEARCH)?;
+    if dir.mode() & STICKY != 0 && !owns(caller, dir) && !owns(caller, node) {
         return Err(Code::NotPermitted.into());
     }
     Ok(())
 }
 
-/// Owner and group of a new inode of `who` in `dir`, and the resulting permission bits.
-pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
-    let (uid, gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
+/// Owner and group of a new inode of `caller` in `dir`, and the resulting permission bits.
+pub(crate) fn ownership(caller: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16) -> (u32, u32, u16) {
+    let (uid, gid) = caller.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
     if dir.mode() & SETGID == 0 {
         return (uid, gid, perm);
     }
     let gid = dir.view.get(f::GID);
-    let stranger = checked(who).is_some_and(|user| !user.in_group(gid));
+    let stranger = checked(caller).is_some_and(|user| !user.in_group(gid));
     match kind {
         FileKind::Directory => (uid, gid, perm | SETGID),
         _ if stranger && perm & 0o10 != 0 => (uid, gid, perm & !SETGID),
@@ -95,16 +95,16 @@ pub(crate) fn ownership(who: &Caller, dir: &Inode<'_>, kind: FileKind, perm: u16
 
 /// The mode without the set-id bits that a change of owner, or a write by another user, removes: set-user-id,
 /// and set-group-id unless it marks a file without group execution that a member of the group changes.
-pub(crate) fn without_set_id(who: &Caller, node: &Inode<'_>) -> u16 {
+pub(crate) fn without_set_id(caller: &Caller, node: &Inode<'_>) -> u16 {
     let mode = node.mode();
-    let member = checked(who).is_none_or(|user| user.in_group(node.view.get(f::GID)));
+    let member = checked(caller).is_none_or(|user| user.in_group(node.view.get(f::GID)));
     let group = if mode & 0o10 != 0 || !member { SETGID } else { 0 };
     mode & !(0o4000 | group)
 }
 
 /// Removes set-id bits of a file after a write or a truncation by an unprivileged caller.
-pub(crate) fn drop_set_id(edit: &mut Edit<'_>, who: &Caller, node: &Inode<'_>) {
-    if checked(who).is_some() {
-        edit.tx.put(node.view, f::MODE, without_set_id(who, node));
+pub(crate) fn drop_set_id(edit: &mut Edit<'_>, caller: &Caller, node: &Inode<'_>) {
+    if checked(caller).is_some() {
+        edit.tx.put(node.view, f::MODE, without_set_id(caller, node));
     }
 }

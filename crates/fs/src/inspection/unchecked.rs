@@ -43,33 +43,33 @@ impl Unchecked<'_> {
         self.volume.shared.view_exclusive(&self.closed, operation)
     }
 
-    pub fn lookup(&self, who: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
-        self.run(|core| lookup::lookup(core, who, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
+    pub fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        self.run(|core| lookup::lookup(core, caller, dir.0, name)).map(|(ino, kind)| (Ino(ino), kind))
     }
 
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.run(|core| ops::getattr(core, ino))
     }
 
-    pub fn readdir(&self, who: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
-        self.run(|core| ops::readdir(core, who, dir, cookie, max))
+    pub fn readdir(&self, caller: &Caller, dir: Ino, cookie: u64, max: usize) -> Result<Vec<DirEntry>> {
+        self.run(|core| ops::readdir(core, caller, dir, cookie, max))
     }
 
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.run(|core| lookup::readlink(core, ino.0))
     }
 
-    pub fn read(&self, who: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.run(|core| ops::read(core, who, ino, offset, buffer))
+    pub fn read(&self, caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.run(|core| ops::read(core, caller, ino, offset, buffer))
     }
 
-    pub fn getxattr(&self, who: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.run(|core| ops::getxattr(core, who, ino, name))
+    pub fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.run(|core| ops::getxattr(core, caller, ino, name))
     }
 
     pub fn resolve(&self, path: &[u8]) -> Result<Attr> {
         let root = self.volume.root().0;
-        let start = Start { root, base: root, follow: true, who: &Caller::OWNER };
+        let start = Start { root, base: root, follow: true, caller: &Caller::OWNER };
         self.run(|core| ops::getattr(core, Ino(resolve::resolve(core, &start, path)?.0)))
     }
 

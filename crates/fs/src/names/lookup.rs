@@ -31,9 +31,9 @@ pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
 
 /// Looks up the inode and type of a name, including `.` and `..`.
 #[inline]
-pub(crate) fn lookup(core: &Core, who: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
+pub(crate) fn lookup(core: &Core, caller: &Caller, dir: u64, name: &[u8]) -> Outcome<(u64, FileKind)> {
     let node = Inode::directory(core, dir)?;
-    access(core, who, &node, SEARCH)?;
+    access(core, caller, &node, SEARCH)?;
     match name {
         b"." => return Ok((dir, FileKind::Directory)),
         b".." => return Ok((node.parent(), FileKind::Directory)),

@@ -29,12 +29,12 @@ fn must_have_a_name(dir: &Inode<'_>) -> Outcome<()> {
 /// Checks that `name` can be made in `dir`.
 fn may_create<'v, 'n>(
     edit: &Edit<'v>,
-    who: &Caller,
+    caller: &Caller,
     dir: u64,
     name: &'n [u8],
 ) -> Outcome<(Inode<'v>, Name<'n>, Region)> {
     let node = Inode::directory(edit.core, dir)?;
-    access(edit.core, who, &node, SEARCH)?;
+    access(edit.core, caller, &node, SEARCH)?;
     check_name(name)?;
     let name = Name::new(edit.core.seed, name);
     let region = Region::of(edit.core, &node, name)?;
@@ -43,26 +43,26 @@ fn may_create<'v, 'n>(
     }
     must_have_a_name(&node)?;
     region.prefetch_dummy(edit.core);
-    access(edit.core, who, &node, WRITE | SEARCH)?;
+    access(edit.core, caller, &node, WRITE | SEARCH)?;
     Ok((node, name, region))
 }
 
 /// Makes an inode with one name.
 pub(crate) fn create<'v>(
     edit: &mut Edit<'v>,
-    who: &Caller,
+    caller: &Caller,
     dir: u64,
     name: &[u8],
     kind: FileKind,
     perm: u16,
     rdev: u64,
 ) -> Outcome<Inode<'v>> {
-    let (parent, name, region) = may_create(edit, who, dir, name)?;
+    let (parent, name, region) = may_create(edit, caller, dir, name)?;
     let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-    if is_device && perm::checked(who).is_some() {
+    if is_device && perm::checked(caller).is_some() {
         return Err(Code::NotPermitted.into());
     }
-    let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
+    let (uid, gid, perm) = perm::ownership(caller, &parent, kind, perm);
     let flags = parent.inherited(kind);
     let new = NewInode { kind, perm, uid, gid, rdev, parent: dir, flags, content: b"" };
     let node = lists::make_in(edit, parent, &new)?;
@@ -78,15 +78,15 @@ pub(crate) fn create<'v>(
 /// Makes a regular file without a name, and lists it as an orphan.
 pub(crate) fn create_unnamed<'v>(
     edit: &mut Edit<'v>,
-    who: &Caller,
+    caller: &Caller,
     dir: u64,
     perm: u16,
 ) -> Outcome<Inode<'v>> {
     let parent = Inode::directory(edit.core, dir)?;
     must_have_a_name(&parent)?;
-    access(edit.core, who, &parent, WRITE | SEARCH)?;
+    access(edit.core, caller, &parent, WRITE | SEARCH)?;
     let kind = FileKind::File;
-    let (uid, gid, perm) = perm::ownership(who, &parent, kind, perm);
+    let (uid, gid, perm) = perm::ownership(caller, &parent, kind, perm);
     let flags = parent.inherited(kind);
     let new = NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags, content: b"" };
     let node = lists::make_in(edit, parent, &new)?;
@@ -96,7 +96,7 @@ pub(crate) fn create_unnamed<'v>(
 
 pub(crate) fn symlink<'v>(
     edit: &mut Edit<'v>,
-    who: &Caller,
+    caller: &Caller,
     dir: u64,
     name: &[u8],
     target: &[u8],
@@ -110,21 +110,21 @@ pub(crate) fn symlink<'v>(
     if target.contains(&0) {
         return Err(Code::Invalid.into());
     }
-    let node = create(edit, who, dir, name, FileKind::Symlink, 0o777, 0)?;
+    let node = create(edit, caller, dir, name, FileKind::Symlink, 0o777, 0)?;
     data::write_new(edit, node, target)?;
     Ok(node)
 }
 
 pub(crate) fn link<'v>(
     edit: &mut Edit<'v>,
-    who: &Caller,
+    caller: &Caller,
     ino: u64,
     dir: u64,
     name: &[u8],
 ) -> Outcome<Inode<'v>> {
     let node = Inode::load(edit.core, ino)?;
     let kind = node.kind()?;
-    let (parent, name, _) = may_create(edit, who, dir, name)?;
+    let (parent, name, _) = may_create(edit, caller, dir, name)?;
     if kind == FileKind::Directory {
         return Err(Code::NotPermitted.into());
     }
@@ -164,9 +164,9 @@ pub(crate) fn free(edit: &mut Edit<'_>, node: Inode<'_>) -> Outcome<()> {
 }
 
 /// Removes a name that is not a directory's. Returns the inode that had it.
-pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
+pub(crate) fn unlink(edit: &mut Edit<'_>, caller: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
-    access(edit.core, who, &parent, SEARCH)?;
+    access(edit.core, caller, &parent, SEARCH)?;
     if is_dots(name) {
         return Err(Code::IsDirectory.into());
     }
@@ -177,7 +177,7 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
     region.prefetch_dummy(edit.core);
     dir::prefetch_removal(edit.core, &entry);
     let node = Inode::load(edit.core, entry.ino())?;
-    perm::may_remove(edit.core, who, &parent, &node)?;
+    perm::may_remove(edit.core, caller, &parent, &node)?;
     if node.kind()? == FileKind::Directory {
         return Err(Code::IsDirectory.into());
     }
@@ -188,9 +188,9 @@ pub(crate) fn unlink(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -
 }
 
 /// Removes an empty directory. Returns its inode.
-pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
+pub(crate) fn rmdir(edit: &mut Edit<'_>, caller: &Caller, dir: u64, name: &[u8]) -> Outcome<u64> {
     let parent = Inode::directory(edit.core, dir)?;
-    access(edit.core, who, &parent, SEARCH)?;
+    access(edit.core, caller, &parent, SEARCH)?;
     match name {
         b"." => return Err(Code::Invalid.into()),
         b".." => return Err(Code::NotEmpty.into()),
@@ -198,7 +198,7 @@ pub(crate) fn rmdir(edit: &mut Edit<'_>, who: &Caller, dir: u64, name: &[u8]) ->
     }
     let entry = dir::find(edit.core, &parent, Name::new(edit.core.seed, name))?.ok_or(Code::NotFound)?;
     let node = Inode::load(edit.core, entry.ino())?;
-    perm::may_remove(edit.core, who, &parent, &node)?;
+    perm::may_remove(edit.core, caller, &parent, &node)?;
     if node.kind()? != FileKind::Directory {
         return Err(Code::NotDirectory.into());
     }
@@ -243,15 +243,15 @@ pub(crate) struct RenameSide<'n> {
 
 pub(crate) fn rename(
     edit: &mut Edit<'_>,
-    who: &Caller,
+    caller: &Caller,
     from: &RenameSide<'_>,
     to: &RenameSide<'_>,
     mode: RenameMode,
 ) -> Outcome<()> {
     let source_dir = Inode::directory(edit.core, from.dir)?;
-    access(edit.core, who, &source_dir, SEARCH)?;
+    access(edit.core, caller, &source_dir, SEARCH)?;
     let target_dir = Inode::directory(edit.core, to.dir)?;
-    access(edit.core, who, &target_dir, SEARCH)?;
+    access(edit.core, caller, &target_dir, SEARCH)?;
     if is_dots(from.name) {
         return Err(Code::Busy.into());
     }
@@ -274,10 +274,10 @@ pub(crate) fn rename(
         return Err(Code::Invalid.into());
     }
     let Some(target) = target else {
-        perm::may_remove(edit.core, who, &source_dir, &moved)?;
+        perm::may_remove(edit.core, caller, &source_dir, &moved)?;
         must_have_a_name(&target_dir)?;
-        access(edit.core, who, &target_dir, WRITE | SEARCH)?;
-        may_move(edit.core, who, &moved, from.dir != to.dir)?;
+        access(edit.core, caller, &target_dir, WRITE | SEARCH)?;
+        may_move(edit.core, caller, &moved, from.dir != to.dir)?;
         // The new entry comes first: it must not overwrite the old one, which a rollback restores.
         dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
         dir::remove(edit, source_dir, source)?;
@@ -292,17 +292,17 @@ pub(crate) fn rename(
     if moved.ino == other.ino {
         return Ok(());
     }
-    perm::may_remove(edit.core, who, &source_dir, &moved)?;
-    perm::may_remove(edit.core, who, &target_dir, &other)?;
+    perm::may_remove(edit.core, caller, &source_dir, &moved)?;
+    perm::may_remove(edit.core, caller, &target_dir, &other)?;
     match (moved_kind == FileKind::Directory, other_kind == FileKind::Directory) {
         _ if both_ways => {}
         (true, false) => return Err(Code::NotDirectory.into()),
         (false, true) => return Err(Code::IsDirectory.into()),
         _ => {}
     }
-    may_move(edit.core, who, &moved, from.dir != to.dir)?;
+    may_move(edit.core, caller, &moved, from.dir != to.dir)?;
     if both_ways {
-        may_move(edit.core, who, &other, from.dir != to.dir)?;
+        may_move(edit.core, caller, &other, from.dir != to.dir)?;
         dir::replace(edit, target, moved.ino, moved_kind);
         dir::replace(edit, source, other.ino, other_kind);
         finish(edit, moved, source_dir, target_dir)?;
@@ -321,9 +321,9 @@ pub(crate) fn rename(
 }
 
 /// Checks write permission on a directory that gets another parent: its `..` changes.
-fn may_move(core: &Core<'_>, who: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
+fn may_move(core: &Core<'_>, caller: &Caller, node: &Inode<'_>, changes_parent: bool) -> Outcome<()> {
     if changes_parent && node.kind()? == FileKind::Directory {
-        access(core, who, node, WRITE)
+        access(core, caller, node, WRITE)
     } else {
         Ok(())
     }

@@ -15,7 +15,7 @@ pub(crate) struct Start<'a> {
     pub(crate) root: u64,
     pub(crate) base: u64,
     pub(crate) follow: bool,
-    pub(crate) who: &'a Caller,
+    pub(crate) caller: &'a Caller,
 }
 
 /// Resolves a path from left to right. Symbolic links before the last component are always followed.
@@ -53,7 +53,7 @@ pub(crate) fn locate(
             return Err(Code::NotDirectory.into());
         }
         let is_last = split_first(rest).is_none();
-        let (ino, found) = match lookup::lookup(core, start.who, dir, name) {
+        let (ino, found) = match lookup::lookup(core, start.caller, dir, name) {
             Ok(found) => found,
             Err(lanefs_store::Fault::Code(Code::NotFound)) if !is_last => {
                 return Err(Code::ComponentNotFound.into());
@@ -86,8 +86,8 @@ pub(crate) fn locate(
     if kind != FileKind::Directory && text.last() == Some(&b'/') {
         return Err(Code::NotDirectory.into());
     }
-    if start.who.user.is_some() && text.ends_with(b"/.") {
-        access(core, start.who, &Inode::directory(core, dir)?, SEARCH)?;
+    if start.caller.user.is_some() && text.ends_with(b"/.") {
+        access(core, start.caller, &Inode::directory(core, dir)?, SEARCH)?;
     }
     Ok((dir, kind))
 }

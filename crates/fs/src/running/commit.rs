@@ -9,7 +9,7 @@ use crate::mounted::writer::{Freed, Writer};
 use crate::vocabulary::error::{Error, Outcome, Result};
 use crate::vocabulary::options::Access;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, Code};
-use lanefs_store::{Closed, Fault, Reader, Snapshot, Store, Totals};
+use lanefs_store::{Closed, CommitCopies, Fault, Reader, Store, Totals};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Takes the snapshot of a commit, and what it frees. The caller has the [commit lock](Self::lock_commits).
-    pub(crate) fn begin_commit(&self) -> Result<(Snapshot, Vec<Freed>)> {
+    pub(crate) fn begin_commit(&self) -> Result<(CommitCopies, Vec<Freed>)> {
         let mut closed = self.state.gate.close_to_change(&self.state.store);
         let writer = self.recall_prealloc(&mut closed)?;
         self.snapshot(writer)
@@ -138,7 +138,7 @@ impl Shared {
     fn commit_closed(
         &self,
         writer: &mut Writer,
-        commit: fn(&Store, Snapshot) -> std::result::Result<(), Fault>,
+        commit: fn(&Store, CommitCopies) -> std::result::Result<(), Fault>,
     ) -> Result<()> {
         self.put_back(writer)?;
         if self.state.store.is_memory() {
@@ -208,7 +208,7 @@ impl Shared {
 
     /// Copies the changed blocks, with freed blocks marked as free. In memory these stay used until the
     /// copies are durable.
-    fn snapshot(&self, writer: &mut Writer) -> Result<(Snapshot, Vec<Freed>)> {
+    fn snapshot(&self, writer: &mut Writer) -> Result<(CommitCopies, Vec<Freed>)> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let freed = std::mem::take(&mut writer.deferred);
         let changed = writer.log.take_changed();
@@ -222,7 +222,7 @@ impl Shared {
         Ok((done?, freed))
     }
 
-    fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<Snapshot> {
+    fn snapshot_with(&self, writer: &mut Writer, freed: &[Freed], changed: &[u64]) -> Outcome<CommitCopies> {
         loop {
             let core = Core::new(&self.state, Reader::exclusive(&self.state.store, Some(0)));
             let mut edit = Edit::new(&core, writer, 0);

@@ -79,19 +79,19 @@ impl Tag {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct AclEntry {
     tag: Tag,
     perm: u16,
     id: u32,
 }
 
-impl Entry {
+impl AclEntry {
     fn parse(bytes: &[u8; 8]) -> Option<Self> {
         let [t0, t1, p0, p1, id @ ..] = *bytes;
         let (tag, perm) = (u16::from_le_bytes([t0, t1]), u16::from_le_bytes([p0, p1]));
         let (tag, id) = (Tag::from_number(tag)?, u32::from_le_bytes(id));
         let names_nobody = tag.names_somebody() && id == NOBODY;
-        (perm <= ALL && !names_nobody).then_some(Entry { tag, perm, id })
+        (perm <= ALL && !names_nobody).then_some(AclEntry { tag, perm, id })
     }
 
     fn encode(&self) -> [u8; 8] {
@@ -106,7 +106,7 @@ impl Entry {
 /// most one mask, and one where an entry names a user or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Acl {
-    entries: Vec<Entry>,
+    entries: Vec<AclEntry>,
 }
 
 impl Acl {
@@ -126,7 +126,7 @@ impl Acl {
             return Err(Code::Unsupported);
         }
         let (entries, rest) = entries.as_chunks();
-        let entries: Option<Vec<Entry>> = entries.iter().map(Entry::parse).collect();
+        let entries: Option<Vec<AclEntry>> = entries.iter().map(AclEntry::parse).collect();
         let acl = Acl { entries: entries.ok_or(Code::Invalid)? };
         match acl.entries.is_empty() && rest.is_empty() {
             true => Ok(None),
@@ -149,7 +149,7 @@ impl Acl {
 
     /// Returns the value of the attribute.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let entries = self.entries.iter().flat_map(Entry::encode);
+        let entries = self.entries.iter().flat_map(AclEntry::encode);
         VERSION.to_le_bytes().into_iter().chain(entries).collect()
     }
 

@@ -54,13 +54,13 @@ fn a_list_decides_about_named_users_and_follows_the_mode() {
         let dir = volume.mkdir(&OWNER, volume.root(), b"d", 0o700).expect("mkdir").ino;
         let file = volume.create_file(&OWNER, dir, b"f", 0o600).expect("create").ino;
         let perm = |ino| volume.getattr(ino).expect("getattr").perm;
-        let lookup = |who: &Caller| code(volume.lookup(who, dir, b"f"));
-        let resolve = |who: &Caller| {
-            let options = ResolveOptions { caller: who.clone(), ..ResolveOptions::default() };
+        let lookup = |caller: &Caller| code(volume.lookup(caller, dir, b"f"));
+        let resolve = |caller: &Caller| {
+            let options = ResolveOptions { caller: caller.clone(), ..ResolveOptions::default() };
             volume.resolve_batch(&options, &["/d/f"]).expect("resolve")[0].code
         };
-        let set = |who: &Caller, ino, name: &str, value: &[u8]| {
-            code(volume.setxattr(who, ino, name.as_bytes(), value, XattrMode::Set))
+        let set = |caller: &Caller, ino, name: &str, value: &[u8]| {
+            code(volume.setxattr(caller, ino, name.as_bytes(), value, XattrMode::Set))
         };
         assert_eq!(lookup(&named), Err(Code::AccessDenied));
         assert_eq!(set(&OWNER, dir, ACCESS, &with_user(7, 5, 7, 0)), Ok(()));
@@ -197,16 +197,16 @@ impl Both {
     /// Calls both as one user. `is_exact`: no call fails for two reasons, of which either may be the error.
     fn call(
         &self,
-        (who, is_exact): (usize, bool),
+        (caller, is_exact): (usize, bool),
         what: &str,
         host: impl FnOnce(&Path) -> rustix::io::Result<()> + Send,
         volume: impl FnOnce(&Volume, &Caller) -> Result<()>,
     ) {
-        let (uid, gid, groups) = USERS[who];
-        let theirs = as_user(USERS[who], || host(&self.host));
+        let (uid, gid, groups) = USERS[caller];
+        let theirs = as_user(USERS[caller], || host(&self.host));
         let ours = errno(code(volume(&self.volume, &Caller::user(uid, gid, groups))));
         let is_same = if is_exact { theirs == ours } else { theirs.is_ok() == ours.is_ok() };
-        assert!(is_same, "{what} by {:?}: the host {theirs:?}, the volume {ours:?}", USERS[who]);
+        assert!(is_same, "{what} by {:?}: the host {theirs:?}, the volume {ours:?}", USERS[caller]);
     }
 
     /// Compares modes, lists and permissions of one name.
@@ -239,22 +239,22 @@ impl Both {
     }
 
     /// Whether a user may read, write, search, and write and search; `None` where no call of a volume tells.
-    fn permissions(&self, who: &Caller, attr: &Attr) -> [Option<bool>; 4] {
+    fn permissions(&self, caller: &Caller, attr: &Attr) -> [Option<bool>; 4] {
         let (volume, ino) = (&self.volume, attr.ino);
         match attr.kind {
             FileKind::File => [
-                Some(volume.read(who, ino, 0, &mut [0]).is_ok()),
-                Some(volume.write(who, ino, 0, b"").is_ok()),
+                Some(volume.read(caller, ino, 0, &mut [0]).is_ok()),
+                Some(volume.write(caller, ino, 0, b"").is_ok()),
                 None,
                 None,
             ],
             FileKind::Directory => {
-                let made = volume.create_file(who, ino, b"probe", 0o600).is_ok();
+                let made = volume.create_file(caller, ino, b"probe", 0o600).is_ok();
                 if made {
                     volume.unlink(&OWNER, ino, b"probe").expect("unlink");
                 }
-                let reads = volume.readdir(who, ino, 0, 1).is_ok();
-                [Some(reads), None, Some(volume.lookup(who, ino, b".").is_ok()), Some(made)]
+                let reads = volume.readdir(caller, ino, 0, 1).is_ok();
+                [Some(reads), None, Some(volume.lookup(caller, ino, b".").is_ok()), Some(made)]
             }
             _ => [None; 4],
         }
@@ -291,19 +291,19 @@ fn random_calls_have_the_outcome_of_the_host() {
     for round in 0..1200 {
         let path = names[random.below(names.len() as u64) as usize].clone();
         let is_directory = path.is_empty() || path.ends_with('d');
-        let who = if random.chance(60) { 0 } else { random.below(USERS.len() as u64) as usize };
+        let caller = if random.chance(60) { 0 } else { random.below(USERS.len() as u64) as usize };
         let what = match random.below(10) {
             0..4 if !path.is_empty() => {
                 let name = if random.chance(60) { ACCESS } else { DEFAULT };
                 let (list, is_valid) = random.list();
                 let what = format!("{round}: {name} of {path} becomes {list:?}");
                 both.call(
-                    (who, who == 0 && is_valid),
+                    (caller, caller == 0 && is_valid),
                     &what,
                     |host| rustix::fs::lsetxattr(host.join(&path), name, &list, XattrFlags::empty()),
-                    |volume, who| {
-                        let ino = reach(volume, who, &path)?;
-                        volume.setxattr(who, ino, name.as_bytes(), &list, XattrMode::Set)
+                    |volume, caller| {
+                        let ino = reach(volume, caller, &path)?;
+                        volume.setxattr(caller, ino, name.as_bytes(), &list, XattrMode::Set)
                     },
                 );
                 what
@@ -315,9 +315,9 @@ fn random_calls_have_the_outcome_of_the_host() {
                     (0, true),
                     &what,
                     |host| rustix::fs::lremovexattr(host.join(&path), name),
-                    |volume, who| {
-                        let ino = reach(volume, who, &path)?;
-                        volume.removexattr(who, ino, name.as_bytes())
+                    |volume, caller| {
+                        let ino = reach(volume, caller, &path)?;
+                        volume.removexattr(caller, ino, name.as_bytes())
                     },
                 );
                 what
@@ -329,9 +329,9 @@ fn random_calls_have_the_outcome_of_the_host() {
                     (0, true),
                     &what,
                     |host| rustix::fs::chmod(host.join(&path), Mode::from_raw_mode(mode.into())),
-                    |volume, who| {
+                    |volume, caller| {
                         let set = SetAttr { perm: Some(mode), ..SetAttr::default() };
-                        volume.setattr(who, both.ino(&path), &set).map(drop)
+                        volume.setattr(caller, both.ino(&path), &set).map(drop)
                     },
                 );
                 what
@@ -346,9 +346,9 @@ fn random_calls_have_the_outcome_of_the_host() {
                         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
                         rustix::fs::chownat(CWD, host.join(&path), uid, gid, AtFlags::SYMLINK_NOFOLLOW)
                     },
-                    |volume, who| {
+                    |volume, caller| {
                         let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
-                        volume.setattr(who, both.ino(&path), &set).map(drop)
+                        volume.setattr(caller, both.ino(&path), &set).map(drop)
                     },
                 );
                 what
@@ -372,8 +372,8 @@ fn random_calls_have_the_outcome_of_the_host() {
 }
 
 /// Finds a name as a user, who needs search permission above it.
-fn reach(volume: &Volume, who: &Caller, path: &str) -> Result<Ino> {
-    let options = ResolveOptions { caller: who.clone(), follow: false, ..ResolveOptions::default() };
+fn reach(volume: &Volume, caller: &Caller, path: &str) -> Result<Ino> {
+    let options = ResolveOptions { caller: caller.clone(), follow: false, ..ResolveOptions::default() };
     let found = volume.resolve_batch(&options, &[format!("/{path}")])?[0];
     found.ino.ok_or(found.code.into())
 }
@@ -382,23 +382,23 @@ fn reach(volume: &Volume, who: &Caller, path: &str) -> Result<Ino> {
 fn make(both: &Both, path: &str, kind: u8, mode: u16) {
     let there = both.host.join(path);
     let (parent, name) = both.volume.resolve_parent(path.as_bytes()).expect("the parent");
-    let (volume, who, bits) = (&both.volume, Caller::user(0, 0, &[]), Mode::from_raw_mode(mode.into()));
+    let (volume, caller, bits) = (&both.volume, Caller::user(0, 0, &[]), Mode::from_raw_mode(mode.into()));
     match kind {
         b'f' => {
             rustix::fs::open(&there, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, bits).expect("open");
-            volume.create_file(&who, parent, name, mode).expect("create");
+            volume.create_file(&caller, parent, name, mode).expect("create");
         }
         b'd' => {
             rustix::fs::mkdir(&there, bits).expect("mkdir");
-            volume.mkdir(&who, parent, name, mode).expect("mkdir");
+            volume.mkdir(&caller, parent, name, mode).expect("mkdir");
         }
         b'p' => {
             rustix::fs::mknodat(CWD, &there, rustix::fs::FileType::Fifo, bits, 0).expect("mkfifo");
-            volume.mknod(&who, parent, name, FileKind::Fifo, mode, 0).expect("mknod");
+            volume.mknod(&caller, parent, name, FileKind::Fifo, mode, 0).expect("mknod");
         }
         _ => {
             rustix::fs::symlink("target", &there).expect("symlink");
-            volume.symlink_at(&who, parent, name, b"target").expect("symlink");
+            volume.symlink_at(&caller, parent, name, b"target").expect("symlink");
         }
     }
 }

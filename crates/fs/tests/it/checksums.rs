@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 const SIZE: u64 = 64 << 20;
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 
 /// A device in memory whose bytes a test can change. Clones are the same device.
 #[derive(Clone)]
@@ -135,7 +135,7 @@ fn a_flipped_bit_of_data_is_an_error_with_path_and_offset() {
     // The rest of the file can be read.
     let ino = volume.resolve("/dir/first").expect("resolve").ino;
     let mut buffer = vec![0; 50 * BLOCK as usize];
-    assert_eq!(volume.read(&WHO, ino, 0, &mut buffer).expect("read"), buffer.len());
+    assert_eq!(volume.read(&CALLER, ino, 0, &mut buffer).expect("read"), buffer.len());
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_flipped_bit_under_an_open_volume_is_found_once_the_block_has_left_memory() 
     // block leaves when others are missed again and again.
     let read = |first: u64| {
         let mut buffer = vec![0; 50 * BLOCK as usize];
-        volume.read(&WHO, large, first * BLOCK, &mut buffer).expect("read");
+        volume.read(&CALLER, large, first * BLOCK, &mut buffer).expect("read");
     };
     let mut rounds = (0..100).map(|_| {
         (0..2000 / 50).for_each(|piece| (0..2).for_each(|_| read(piece * 50)));
@@ -216,8 +216,11 @@ fn a_flipped_bit_under_an_open_volume_is_found_once_the_block_has_left_memory() 
     assert!(matches!(error, Error::WrongData { .. }), "{error}");
     // A part of the wrong block cannot be written, the whole block can.
     let ino = volume.resolve("/dir/first").expect("resolve").ino;
-    assert_eq!(volume.write(&WHO, ino, 50 * BLOCK + 9, b"part").map_err(|e| e.code()), Err(Code::WrongData));
-    volume.write(&WHO, ino, 50 * BLOCK, &content(1, 51)[50 * BLOCK as usize..]).expect("write");
+    assert_eq!(
+        volume.write(&CALLER, ino, 50 * BLOCK + 9, b"part").map_err(|e| e.code()),
+        Err(Code::WrongData)
+    );
+    volume.write(&CALLER, ino, 50 * BLOCK, &content(1, 51)[50 * BLOCK as usize..]).expect("write");
     assert_eq!(volume.read_file("/dir/first").expect("read"), content(1, 100));
 }
 
@@ -236,24 +239,24 @@ fn overwritten_appended_and_cut_files_match_their_checksums() {
             9 => {
                 expected.truncate(at);
                 let size = Some(at as u64);
-                volume.setattr(&WHO, ino, &SetAttr { size, ..SetAttr::default() }).expect("truncate");
+                volume.setattr(&CALLER, ino, &SetAttr { size, ..SetAttr::default() }).expect("truncate");
                 expected.resize(1_200_000, 0);
                 let size = Some(expected.len() as u64);
-                volume.setattr(&WHO, ino, &SetAttr { size, ..SetAttr::default() }).expect("grow");
+                volume.setattr(&CALLER, ino, &SetAttr { size, ..SetAttr::default() }).expect("grow");
             }
             8 => {
                 let end = (at + len).min(expected.len());
                 if at < end {
                     expected[at..end].fill(0);
                     let len = (end - at) as u64;
-                    volume.fallocate(&WHO, ino, Allocate::ZeroRange, at as u64, len).expect("zero");
+                    volume.fallocate(&CALLER, ino, Allocate::ZeroRange, at as u64, len).expect("zero");
                 }
             }
             _ => {
                 let data = content(round as u8, 5)[..len].to_vec();
                 let end = (at + len).min(expected.len());
                 expected[at..end].copy_from_slice(&data[..end - at]);
-                volume.write(&WHO, ino, at as u64, &data[..end - at]).expect("write");
+                volume.write(&CALLER, ino, at as u64, &data[..end - at]).expect("write");
             }
         }
         if round % 3 == 0 {
@@ -279,15 +282,15 @@ fn a_committed_block_is_never_overwritten_in_place() {
     let ino = volume.write_file("/f", content(1, 100)).expect("write").ino;
     volume.sync().expect("sync");
     let before = position(&volume, ino, 5 * BLOCK);
-    volume.write(&WHO, ino, 5 * BLOCK + 100, b"new").expect("write");
+    volume.write(&CALLER, ino, 5 * BLOCK + 100, b"new").expect("write");
     let after = position(&volume, ino, 5 * BLOCK);
     assert_ne!(before, after);
     // A block of this generation is.
-    volume.write(&WHO, ino, 5 * BLOCK + 200, b"newer").expect("write");
+    volume.write(&CALLER, ino, 5 * BLOCK + 200, b"newer").expect("write");
     assert_eq!(position(&volume, ino, 5 * BLOCK), after);
     volume.sync().expect("sync");
     assert_eq!(disk.block(before)[100..103], content(1, 100)[5 * BLOCK as usize + 100..][..3]);
-    volume.write(&WHO, ino, 5 * BLOCK + 300, b"newest").expect("write");
+    volume.write(&CALLER, ino, 5 * BLOCK + 300, b"newest").expect("write");
     assert_ne!(position(&volume, ino, 5 * BLOCK), after);
     let mut expected = content(1, 100);
     for (at, data) in [(100, &b"new"[..]), (200, b"newer"), (300, b"newest")] {
@@ -302,23 +305,23 @@ fn a_file_without_checksums_is_overwritten_in_place() {
     let volume = create(&disk, true);
     let dir = volume.mkdir_all("/db", 0o755).expect("mkdir").ino;
     assert!(volume.has_data_checksums(dir).expect("flag"));
-    volume.set_data_checksums(&WHO, dir, false).expect("switch");
+    volume.set_data_checksums(&CALLER, dir, false).expect("switch");
     volume.mkdir_all("/db/below", 0o755).expect("mkdir");
     // The block had a checksum before.
     volume.write_file("/old", content(7, 10)).expect("write");
     volume.sync().expect("sync");
-    volume.unlink(&WHO, volume.root(), b"old").expect("unlink");
+    volume.unlink(&CALLER, volume.root(), b"old").expect("unlink");
     volume.sync().expect("sync");
     let ino = volume.write_file("/db/below/f", content(1, 10)).expect("write").ino;
     assert!(!volume.has_data_checksums(ino).expect("flag"));
-    assert_eq!(volume.set_data_checksums(&WHO, ino, true).map_err(|e| e.code()), Err(Code::Invalid));
+    assert_eq!(volume.set_data_checksums(&CALLER, ino, true).map_err(|e| e.code()), Err(Code::Invalid));
     volume.sync().expect("sync");
     let at = position(&volume, ino, 0);
-    volume.write(&WHO, ino, 3, b"in place").expect("write");
+    volume.write(&CALLER, ino, 3, b"in place").expect("write");
     assert_eq!(position(&volume, ino, 0), at);
     volume.close().expect("close");
     let volume = open(&disk, Access::Write);
-    volume.write(&WHO, ino, 30, b"in place").expect("write");
+    volume.write(&CALLER, ino, 30, b"in place").expect("write");
     assert_eq!(position(&volume, ino, 0), at);
     volume.sync().expect("sync");
     let report = scrub(&volume);
@@ -337,7 +340,7 @@ fn a_volume_without_checksums_has_none() {
     let ino = volume.write_file("/f", content(1, 10)).expect("write").ino;
     volume.sync().expect("sync");
     let at = position(&volume, ino, 0);
-    volume.write(&WHO, ino, 3, b"in place").expect("write");
+    volume.write(&CALLER, ino, 3, b"in place").expect("write");
     assert_eq!(position(&volume, ino, 0), at);
     volume.close().expect("close");
     disk.flip(at + 100);
@@ -356,7 +359,7 @@ fn bytes_that_are_cut_off_are_zero_in_the_last_block() {
         let ino = volume.write_file("/f", content(3, 2)).expect("write").ino;
         volume.close().expect("close");
         let volume = open(&disk, Access::Write);
-        volume.setattr(&WHO, ino, &SetAttr { size: Some(4106), ..SetAttr::default() }).expect("truncate");
+        volume.setattr(&CALLER, ino, &SetAttr { size: Some(4106), ..SetAttr::default() }).expect("truncate");
         let at = position(&volume, ino, 4096);
         volume.close().expect("close");
         let block = disk.block(at);
@@ -370,11 +373,11 @@ fn bytes_that_are_cut_off_are_zero_in_the_last_block() {
 fn a_full_volume_can_be_truncated_and_emptied() {
     let disk = Disk::new();
     let volume = create(&disk, true);
-    let file = volume.create_file(&WHO, volume.root(), b"f", 0o644).expect("create").ino;
+    let file = volume.create_file(&CALLER, volume.root(), b"f", 0o644).expect("create").ino;
     let data = content(5, 64);
     let mut size = 0;
     loop {
-        match volume.write(&WHO, file, size, &data[..]) {
+        match volume.write(&CALLER, file, size, &data[..]) {
             Ok(written) => size += written as u64,
             Err(error) if error.code() == Code::NoSpace => break,
             Err(error) => panic!("{error}"),
@@ -382,14 +385,16 @@ fn a_full_volume_can_be_truncated_and_emptied() {
     }
     volume.sync().expect("sync");
     let almost = Some(size - 123);
-    volume.setattr(&WHO, file, &SetAttr { size: almost, ..SetAttr::default() }).expect("no block to spare");
+    volume
+        .setattr(&CALLER, file, &SetAttr { size: almost, ..SetAttr::default() })
+        .expect("no block to spare");
     let half = size / 2 + 123;
-    volume.setattr(&WHO, file, &SetAttr { size: Some(half), ..SetAttr::default() }).expect("truncate");
-    volume.write(&WHO, file, 1000, b"overwritten").expect("write");
+    volume.setattr(&CALLER, file, &SetAttr { size: Some(half), ..SetAttr::default() }).expect("truncate");
+    volume.write(&CALLER, file, 1000, b"overwritten").expect("write");
     volume.sync().expect("sync");
     let mut tail = [1; 10];
-    volume.setattr(&WHO, file, &SetAttr { size: Some(half + 10), ..SetAttr::default() }).expect("grow");
-    volume.read(&WHO, file, half, &mut tail).expect("read");
+    volume.setattr(&CALLER, file, &SetAttr { size: Some(half + 10), ..SetAttr::default() }).expect("grow");
+    volume.read(&CALLER, file, half, &mut tail).expect("read");
     assert_eq!(tail, [0; 10], "what was cut off comes back");
     assert!(scrub(&volume).wrong.is_empty());
     assert!(findings(&volume, false).is_empty());
@@ -403,10 +408,10 @@ fn groups_have_checksums_when_they_are_used_and_a_volume_that_grows_gets_them() 
     assert!(findings(&volume, false).is_empty());
     let is_set_up = |number: u64| disk.block(sums_chunk(number))[0] == BlockKind::ChunkHeader as u8;
     let data = content(3, 256);
-    let ino = volume.create_file(&WHO, volume.root(), b"f", 0o644).expect("create").ino;
+    let ino = volume.create_file(&CALLER, volume.root(), b"f", 0o644).expect("create").ino;
     let mut size = 0;
     loop {
-        match volume.write(&WHO, ino, size, &data) {
+        match volume.write(&CALLER, ino, size, &data) {
             Ok(written) => size += written as u64,
             Err(error) if error.code() == Code::NoSpace => break,
             Err(error) => panic!("{error}"),

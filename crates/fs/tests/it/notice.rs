@@ -16,41 +16,43 @@ fn every_change_is_told_once_it_has_succeeded() {
         });
     };
     assert!(volume.on_change(listen) && !volume.on_change(|_, _| ()));
-    let (who, root) = (&Caller::OWNER, volume.root());
+    let (caller, root) = (&Caller::OWNER, volume.root());
     let name = |name: &str| (root, name.to_string());
     let inode = |ino| (ino, String::new());
     let take = || std::mem::take(&mut *heard.lock());
 
-    let file = volume.create_file(who, root, b"f", 0o644).expect("created").ino;
+    let file = volume.create_file(caller, root, b"f", 0o644).expect("created").ino;
     assert_eq!(take(), [name("f"), inode(root)]);
-    volume.mkdir(who, root, b"d", 0o755).expect("made");
+    volume.mkdir(caller, root, b"d", 0o755).expect("made");
     assert_eq!(take(), [name("d"), inode(root)]);
-    volume.mknod(who, root, b"p", FileKind::Fifo, 0o644, 0).expect("made");
+    volume.mknod(caller, root, b"p", FileKind::Fifo, 0o644, 0).expect("made");
     assert_eq!(take(), [name("p"), inode(root)]);
-    volume.symlink_at(who, root, b"s", b"f").expect("made");
+    volume.symlink_at(caller, root, b"s", b"f").expect("made");
     assert_eq!(take(), [name("s"), inode(root)]);
-    volume.link(who, file, root, b"g").expect("linked");
+    volume.link(caller, file, root, b"g").expect("linked");
     assert_eq!(take(), [name("g"), inode(root), inode(file)]);
-    volume.write(who, file, 0, b"text").expect("written");
+    volume.write(caller, file, 0, b"text").expect("written");
     assert_eq!(take(), [inode(file)]);
-    volume.fallocate(who, file, Allocate::Extend, 0, 9000).expect("allocated");
+    volume.fallocate(caller, file, Allocate::Extend, 0, 9000).expect("allocated");
     assert_eq!(take(), [inode(file)]);
-    volume.setattr(who, file, &SetAttr { perm: Some(0o600), ..SetAttr::default() }).expect("changed");
+    volume.setattr(caller, file, &SetAttr { perm: Some(0o600), ..SetAttr::default() }).expect("changed");
     assert_eq!(take(), [inode(file)]);
-    volume.setxattr(who, file, b"user.a", b"b", XattrMode::Set).expect("set");
-    volume.removexattr(who, file, b"user.a").expect("removed");
+    volume.setxattr(caller, file, b"user.a", b"b", XattrMode::Set).expect("set");
+    volume.removexattr(caller, file, b"user.a").expect("removed");
     assert_eq!(take(), [inode(file), inode(file)]);
-    volume.rename_at(who, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
+    volume.rename_at(caller, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
     assert_eq!(take(), [name("g"), name("h"), inode(root), inode(root), inode(file)]);
-    volume.create_file(who, root, b"i", 0o644).expect("created");
+    volume.create_file(caller, root, b"i", 0o644).expect("created");
     take();
-    volume.rename_at(who, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");
+    volume.rename_at(caller, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");
     assert!(take().contains(&inode(file)), "what was replaced has one link less");
-    volume.unlink(who, root, b"f").expect("removed");
+    volume.unlink(caller, root, b"f").expect("removed");
     assert_eq!(take(), [name("f"), inode(root), inode(file)]);
-    volume.rmdir(who, root, b"d").expect("removed");
+    volume.rmdir(caller, root, b"d").expect("removed");
     assert_eq!(take()[..2], [name("d"), inode(root)]);
 
-    assert!(volume.unlink(who, root, b"absent").is_err() && volume.mkdir(who, root, b"h", 0o755).is_err());
+    assert!(
+        volume.unlink(caller, root, b"absent").is_err() && volume.mkdir(caller, root, b"h", 0o755).is_err()
+    );
     assert!(take().is_empty(), "what failed has changed nothing");
 }

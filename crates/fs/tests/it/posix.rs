@@ -192,31 +192,31 @@ fn in_a_sticky_directory_only_owners_take_names_away() {
     let sticky = dir(v, "sticky", 1, 0o1777);
     let other = dir(v, "other", 0, 0o777);
     let denied = Err(Code::NotPermitted);
-    for (who, right) in [(2, Ok(())), (1, Ok(())), (3, denied)] {
-        let who = &user(who);
+    for (caller, right) in [(2, Ok(())), (1, Ok(())), (3, denied)] {
+        let caller = &user(caller);
         let make = |at, name: &str| file(v, at, name, 2, 0o666);
         make(sticky, "f");
-        assert_eq!(code(v.unlink(who, sticky, b"f")), right);
+        assert_eq!(code(v.unlink(caller, sticky, b"f")), right);
         let _ = v.unlink(&OWNER, sticky, b"f");
         v.mkdir(&user(2), sticky, b"d", 0o777).expect("mkdir");
-        assert_eq!(code(v.rmdir(who, sticky, b"d")), right);
+        assert_eq!(code(v.rmdir(caller, sticky, b"d")), right);
         let _ = v.rmdir(&OWNER, sticky, b"d");
         make(sticky, "f");
-        assert_eq!(code(v.rename_at(who, sticky, b"f", sticky, b"g", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(caller, sticky, b"f", sticky, b"g", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, sticky, b"f").or_else(|_| v.unlink(&OWNER, sticky, b"g"));
         make(sticky, "f");
-        assert_eq!(code(v.rename_at(who, sticky, b"f", other, b"f", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(caller, sticky, b"f", other, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, sticky, b"f").or_else(|_| v.unlink(&OWNER, other, b"f"));
         // A rename onto an existing file, and an exchange with one.
         make(sticky, "f");
         make(other, "f");
-        assert_eq!(code(v.rename_at(who, other, b"f", sticky, b"f", RenameMode::Exchange)), right);
-        assert_eq!(code(v.rename_at(who, other, b"f", sticky, b"f", RenameMode::Replace)), right);
+        assert_eq!(code(v.rename_at(caller, other, b"f", sticky, b"f", RenameMode::Exchange)), right);
+        assert_eq!(code(v.rename_at(caller, other, b"f", sticky, b"f", RenameMode::Replace)), right);
         let _ = v.unlink(&OWNER, other, b"f");
         v.unlink(&OWNER, sticky, b"f").expect("unlink");
         // Every user may add a name.
         make(other, "new");
-        assert_eq!(code(v.rename_at(who, other, b"new", sticky, b"new", RenameMode::Replace)), Ok(()));
+        assert_eq!(code(v.rename_at(caller, other, b"new", sticky, b"new", RenameMode::Replace)), Ok(()));
         v.unlink(&OWNER, sticky, b"new").expect("unlink");
     }
 }
@@ -306,9 +306,10 @@ fn owners_groups_and_set_id_bits_change_as_linux_changes_them() {
     let v = &volume();
     let root = v.root();
     let f = file(v, root, "f", 1, 0o6755);
-    let chown = |who: &Caller, uid, gid| code(v.setattr(who, f, &SetAttr { uid, gid, ..SetAttr::default() }));
-    let chmod = |who: &Caller, ino, perm| {
-        code(v.setattr(who, ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }))
+    let chown =
+        |caller: &Caller, uid, gid| code(v.setattr(caller, f, &SetAttr { uid, gid, ..SetAttr::default() }));
+    let chmod = |caller: &Caller, ino, perm| {
+        code(v.setattr(caller, ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }))
     };
     let denied = Err(Code::NotPermitted);
     let member = Caller::user(1, 1, &[7]);
@@ -331,12 +332,12 @@ fn owners_groups_and_set_id_bits_change_as_linux_changes_them() {
     assert_eq!(perm(v, d), 0o6755, "a directory keeps them");
     // A write, a truncation and an allocation by an unprivileged caller.
     for step in 0..3 {
-        let who = user(3);
+        let caller = user(3);
         let f = file(v, root, &format!("w{step}"), 1, 0o6777);
         match step {
-            0 => code(v.write(&who, f, 0, b"x")),
-            1 => code(v.setattr(&who, f, &SetAttr { size: Some(1), ..SetAttr::default() })),
-            _ => code(v.fallocate(&who, f, Allocate::Extend, 0, 9)),
+            0 => code(v.write(&caller, f, 0, b"x")),
+            1 => code(v.setattr(&caller, f, &SetAttr { size: Some(1), ..SetAttr::default() })),
+            _ => code(v.fallocate(&caller, f, Allocate::Extend, 0, 9)),
         }
         .expect("may write");
         assert_eq!(perm(v, f), 0o777, "step {step}");
@@ -352,13 +353,13 @@ fn what_is_made_in_a_set_group_id_directory_has_its_group() {
     let d = dir(v, "d", 0, 0o2777);
     let set = SetAttr { gid: Some(50), ..SetAttr::default() };
     v.setattr(&OWNER, d, &set).expect("chown");
-    let who = user(4);
-    let made = v.create_file(&who, d, b"f", 0o2770).expect("create");
+    let caller = user(4);
+    let made = v.create_file(&caller, d, b"f", 0o2770).expect("create");
     assert_eq!((made.uid, made.gid, made.perm), (4, 50, 0o770), "a stranger gets no set-group-id program");
-    let made = v.create_unnamed(&who, d, 0o600).expect("create");
+    let made = v.create_unnamed(&caller, d, 0o600).expect("create");
     assert_eq!((made.uid, made.gid), (4, 50));
-    let made = v.mkdir(&who, d, b"sub", 0o755).expect("mkdir");
+    let made = v.mkdir(&caller, d, b"sub", 0o755).expect("mkdir");
     assert_eq!((made.gid, made.perm), (50, 0o2755), "directories inherit it");
-    let made = v.create_file(&who, v.root(), b"f", 0o644);
+    let made = v.create_file(&caller, v.root(), b"f", 0o644);
     assert_eq!(code(made), Err(Code::AccessDenied));
 }

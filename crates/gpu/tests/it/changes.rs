@@ -1,7 +1,7 @@
 //! The kernels that change directories are equal to their twins, and the twins' results are sound: lists
 //! and indexes as they should be.
 
-use crate::support::{WHO, fill, gpu, options, uncached};
+use crate::support::{CALLER, fill, gpu, options, uncached};
 use lanefs::bulk::{Added, Batch, DirEngine, Head, Lookup, LookupRequest, Rebuilt, Source, Task, Undecided};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, Slot, entry, index};
 use lanefs::{Caller, FileKind, Ino, InodeSize, ResolveOptions, Volume};
@@ -25,7 +25,7 @@ fn directories(volume: &Volume) -> Vec<Ino> {
     let mut found = vec![volume.root()];
     let mut i = 0;
     while i < found.len() && found.len() < 500 {
-        let entries = volume.readdir(&WHO, found[i], 0, 5000).unwrap_or_default();
+        let entries = volume.readdir(&CALLER, found[i], 0, 5000).unwrap_or_default();
         found.extend(entries.iter().filter(|entry| entry.kind == FileKind::Directory).map(|entry| entry.ino));
         i += 1;
     }
@@ -44,9 +44,9 @@ fn worn(seed: u64, size: InodeSize) -> Volume {
             continue;
         }
         let part = numbers.below(4) + 1;
-        for entry in volume.readdir(&WHO, dir, 0, 5000).expect("entries") {
+        for entry in volume.readdir(&CALLER, dir, 0, 5000).expect("entries") {
             if numbers.below(4) < part && entry.kind != FileKind::Directory {
-                volume.unlink(&WHO, dir, &entry.name).expect("removed");
+                volume.unlink(&CALLER, dir, &entry.name).expect("removed");
             }
         }
     }
@@ -335,7 +335,7 @@ fn names(volume: &Volume, dirs: &[Ino]) -> Vec<(u64, Vec<u8>)> {
         vec![(0, b"no directory".to_vec()), (7, b"none either".to_vec()), (u64::MAX, b"x".to_vec())];
     for dir in dirs {
         let mut cookie = 0;
-        while let Ok(some) = volume.readdir(&WHO, *dir, cookie, 1000)
+        while let Ok(some) = volume.readdir(&CALLER, *dir, cookie, 1000)
             && let Some(last) = some.last()
             && names.len() < 10_000
         {

@@ -1,7 +1,7 @@
 //! Files in the memory of a device beside those in the host's: of every kind, in parts of every size, beside
 //! writers and each other.
 
-use crate::support::{WHO, gpu, options, uncached};
+use crate::support::{CALLER, gpu, options, uncached};
 use lanefs::{
     ByteRange, Code, EngineExt, FileContents, InodeSize, PathSet, ReadFiles, ResolveOptions, SetAttr, Volume,
 };
@@ -42,8 +42,8 @@ fn bytes(len: usize, numbers: &mut Seeded) -> Vec<u8> {
 fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<String> {
     let mut paths: Vec<String> = ["/", "", "/none", "/dir", "/f1/x", "/loop"].map(String::from).into();
     let dir = volume.mkdir_all("/dir", 0o755).expect("mkdir").ino;
-    volume.symlink_at(&WHO, volume.root(), b"loop", b"loop").expect("symlink");
-    volume.symlink_at(&WHO, dir, b"link", b"../f1").expect("symlink");
+    volume.symlink_at(&CALLER, volume.root(), b"loop", b"loop").expect("symlink");
+    volume.symlink_at(&CALLER, dir, b"link", b"../f1").expect("symlink");
     paths.push("/dir/link".into());
     // Empty, inline, of one block, of many, larger than one attempt reads.
     for (number, len) in
@@ -53,9 +53,9 @@ fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<String> {
         let ino = volume.write_file(&path, bytes(len, numbers)).expect("write").ino;
         if number % 3 == 0 {
             // A hole in front of the end, and one after it.
-            volume.write(&WHO, ino, len as u64 + 20_000, b"end").expect("write");
+            volume.write(&CALLER, ino, len as u64 + 20_000, b"end").expect("write");
             let size = Some(len as u64 + 30_000);
-            volume.setattr(&WHO, ino, &SetAttr { size, ..SetAttr::default() }).expect("grow");
+            volume.setattr(&CALLER, ino, &SetAttr { size, ..SetAttr::default() }).expect("grow");
         }
         paths.push(path);
     }

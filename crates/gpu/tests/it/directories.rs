@@ -1,6 +1,6 @@
 //! The directory-path table of the device: it is used, and nothing in it is stale.
 
-use crate::support::{WHO, cached, gpu, options};
+use crate::support::{CALLER, cached, gpu, options};
 use lanefs::bulk::Change;
 use lanefs::{Code, EngineExt, InodeSize, RenameMode, ResolveOptions, Volume};
 use lanefs_gpu::{MirrorOptions, Mirrored};
@@ -65,15 +65,17 @@ impl Move {
     fn make(self, mirrored: &Mirrored<'_>, from: &str, to: &str) -> lanefs::Result<()> {
         let volume = mirrored.volume();
         let root = volume.root();
-        let rename = |mode| volume.rename_at(&WHO, root, from.as_bytes(), root, to.as_bytes(), mode);
-        let remove = |name: &str| volume.remove_all_with(&WHO, root, name.as_bytes(), |_, done| done);
+        let rename = |mode| volume.rename_at(&CALLER, root, from.as_bytes(), root, to.as_bytes(), mode);
+        let remove = |name: &str| volume.remove_all_with(&CALLER, root, name.as_bytes(), |_, done| done);
         match self {
-            Move::Rename => volume.rename_at(&WHO, root, from.as_bytes(), root, b"away", RenameMode::Replace),
+            Move::Rename => {
+                volume.rename_at(&CALLER, root, from.as_bytes(), root, b"away", RenameMode::Replace)
+            }
             Move::Exchange => rename(RenameMode::Exchange),
             Move::ReplaceEmpty => {
                 // It may not be there.
                 let _ = remove(to);
-                volume.mkdir(&WHO, root, to.as_bytes(), 0o755)?;
+                volume.mkdir(&CALLER, root, to.as_bytes(), 0o755)?;
                 rename(RenameMode::Replace)
             }
             Move::RemoveAndMake => {
@@ -111,10 +113,12 @@ fn paths_are_answered_without_a_walk_once_their_directory_was_walked() {
     // Files come and go, and directories come, and the paths of directories stay known.
     volume.write_file("/a/another file", b"").expect("a file");
     volume.mkdir_all("/a/new/directory", 0o755).expect("directories");
-    volume.unlink(&WHO, volume.resolve("/a").expect("there").ino, b"another file").expect("unlinked");
+    volume.unlink(&CALLER, volume.resolve("/a").expect("there").ino, b"another file").expect("unlinked");
     assert_eq!(ask().learns.len(), left.learns.len());
     assert_eq!(ask().walks, left.walks);
-    volume.rename_at(&WHO, volume.root(), b"a", volume.root(), b"d", RenameMode::Replace).expect("renamed");
+    volume
+        .rename_at(&CALLER, volume.root(), b"a", volume.root(), b"d", RenameMode::Replace)
+        .expect("renamed");
     let walks = ask().walks;
     assert_eq!(walks, paths.len(), "a path was known in a new epoch");
     assert_eq!(disagreement(&mirrored, &paths), None);
@@ -160,7 +164,7 @@ fn random_moves_between_batches_leave_every_answer_right() {
                     let _ = volume.mkdir_all(format!("/{name}/{name}"), 0o755);
                     let _ = volume.write_file(format!("/{name}/file {name}"), b"");
                 }
-                let _ = volume.remove_all_with(&WHO, volume.root(), b"away", |_, done| done);
+                let _ = volume.remove_all_with(&CALLER, volume.root(), b"away", |_, done| done);
             }
             assert_eq!(disagreement(&mirrored, &paths), None);
         }
@@ -182,7 +186,7 @@ fn threads_resolve_while_directories_are_exchanged() {
         let exchanges = scope.spawn(|| {
             let dir = volume.resolve("/a").expect("there").ino;
             for _ in 0..300 {
-                volume.rename_at(&WHO, dir, b"x", dir, b"y", RenameMode::Exchange).expect("exchanged");
+                volume.rename_at(&CALLER, dir, b"x", dir, b"y", RenameMode::Exchange).expect("exchanged");
             }
         });
         let mut rounds = 0;

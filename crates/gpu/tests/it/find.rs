@@ -1,6 +1,6 @@
 //! Searches: the kernel and its twin, the device and a walk by the CPU engine.
 
-use crate::support::{WHO, cached, fill, gpu, options, uncached};
+use crate::support::{CALLER, cached, fill, gpu, options, uncached};
 use lanefs::{Access, FileKind, Ino, InodeSize, RenameMode, SetAttr, Time, Volume};
 use lanefs_gpu::twin::find::{Unit, find};
 use lanefs_gpu::twin::host::HostCopy;
@@ -62,7 +62,7 @@ fn walk(
     let mut found = Vec::new();
     let mut cookie = 0;
     loop {
-        let page = volume.readdir(&WHO, start, cookie, 100).expect("listed");
+        let page = volume.readdir(&CALLER, start, cookie, 100).expect("listed");
         let Some(last) = page.last() else { return found };
         cookie = last.cookie;
         for entry in page {
@@ -114,7 +114,7 @@ fn spread(volume: &Volume, paths: &[Vec<u8>], numbers: &mut Seeded) {
             volume.write_file(path, vec![b'x'; numbers.below(40) as usize]).expect("written");
         }
         let mtime = Some(Time(numbers.below(3000) as i64 - 1500));
-        volume.setattr(&WHO, attr.ino, &SetAttr { mtime, ..SetAttr::default() }).expect("set");
+        volume.setattr(&CALLER, attr.ino, &SetAttr { mtime, ..SetAttr::default() }).expect("set");
     }
 }
 
@@ -139,10 +139,10 @@ fn what_is_found_is_what_a_walk_finds_after_changes_too() {
                 let path = numbers.pick(&paths);
                 let Ok((dir, name)) = volume.resolve_parent(path) else { continue };
                 let _ = match numbers.below(4) {
-                    0 => volume.unlink(&WHO, dir, name),
-                    1 => volume.remove_all_with(&WHO, dir, name, |_, done| done),
-                    2 => volume.rename_at(&WHO, dir, name, volume.root(), name, RenameMode::Replace),
-                    _ => volume.create_file(&WHO, dir, format!("new {round}").as_bytes(), 0o644).map(drop),
+                    0 => volume.unlink(&CALLER, dir, name),
+                    1 => volume.remove_all_with(&CALLER, dir, name, |_, done| done),
+                    2 => volume.rename_at(&CALLER, dir, name, volume.root(), name, RenameMode::Replace),
+                    _ => volume.create_file(&CALLER, dir, format!("new {round}").as_bytes(), 0o644).map(drop),
                 };
             }
             assert_eq!(compare(&mirrored, &volume, 4, numbers), 0);
@@ -156,8 +156,8 @@ fn what_is_found_is_what_a_walk_finds_after_changes_too() {
 fn an_inode_without_a_name_is_not_found() {
     let gpu = gpu(64);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
-    let made = volume.create_unnamed(&WHO, volume.root(), 0o600).expect("made").ino;
-    let named = volume.create_file(&WHO, volume.root(), b"named", 0o600).expect("made").ino;
+    let made = volume.create_unnamed(&CALLER, volume.root(), 0o600).expect("made").ino;
+    let named = volume.create_file(&CALLER, volume.root(), b"named", 0o600).expect("made").ino;
     for room in [None, Some(0)] {
         let mirrored = gpu.mirror(&volume, &MirrorOptions { room, ..uncached() }).expect("mirror");
         let (found, _) = mirrored.find(&Filter::default()).expect("found");
@@ -225,7 +225,7 @@ fn more_than_there_is_room_for_is_found_as_well() {
     let dir = volume.mkdir_all("/many", 0o755).expect("mkdir").ino;
     // 18 units each, so more than the first room.
     for number in 0..16_000 {
-        volume.create_file(&WHO, dir, format!("{number:0255}").as_bytes(), 0o644).expect("file");
+        volume.create_file(&CALLER, dir, format!("{number:0255}").as_bytes(), 0o644).expect("file");
     }
     let mirrored = gpu.mirror(&volume, &uncached()).expect("mirror");
     assert_eq!(compare(&mirrored, &volume, 3, &mut Seeded::new(5)), 0);

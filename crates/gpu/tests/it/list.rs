@@ -1,6 +1,6 @@
 //! Whole directories: kernels and twins, the device and `readdir`.
 
-use crate::support::{WHO, fill, gpu, options, uncached};
+use crate::support::{CALLER, fill, gpu, options, uncached};
 use lanefs::{FileKind, Ino, InodeSize, Volume};
 use lanefs_gpu::twin::host::HostCopy;
 use lanefs_gpu::twin::leaves::{MapBlock, leaves};
@@ -15,7 +15,7 @@ fn directories(volume: &Volume) -> Vec<Ino> {
     let mut next = 0;
     while let Some(dir) = found.get(next).copied() {
         next += 1;
-        let entries = volume.readdir(&WHO, dir, 0, usize::MAX).expect("listed");
+        let entries = volume.readdir(&CALLER, dir, 0, usize::MAX).expect("listed");
         found.extend(entries.iter().filter(|one| one.kind == FileKind::Directory).map(|one| one.ino));
     }
     found
@@ -27,7 +27,7 @@ fn compare(mirrored: &Mirrored<'_>, volume: &Volume, dirs: &[Ino]) -> u64 {
     assert_eq!(report.by_device + report.by_host, dirs.len() as u64);
     for (dir, listed) in dirs.iter().zip(listed) {
         let listed = listed.expect("listed");
-        let expected = volume.readdir(&WHO, *dir, 0, usize::MAX).expect("listed");
+        let expected = volume.readdir(&CALLER, *dir, 0, usize::MAX).expect("listed");
         assert!(listed.iter().map(|one| &one.entry).eq(&expected), "{dir:?}");
         for one in listed {
             assert_eq!(one.attr, volume.getattr(one.entry.ino).ok(), "{dir:?}, {one:?}");
@@ -52,7 +52,7 @@ fn directories_are_listed_as_readdir_lists_them_after_changes_too() {
         assert_eq!(compare(&mirrored, &volume, &dirs), 0);
         for path in paths.iter().filter(|_| numbers.below(3) == 0) {
             if let Ok((dir, name)) = volume.resolve_parent(path) {
-                let _ = volume.remove_all_with(&WHO, dir, name, |_, done| done);
+                let _ = volume.remove_all_with(&CALLER, dir, name, |_, done| done);
             }
         }
         assert_eq!(compare(&mirrored, &volume, &directories(&volume)), 0);

@@ -1,6 +1,6 @@
 //! The device's answers are the CPU engine's, in every setting.
 
-use crate::support::{WHO, cached, fill, gpu, options, questions};
+use crate::support::{CALLER, cached, fill, gpu, options, questions};
 use lanefs::{Access, Caller, Code, EngineExt, InodeSize, ResolveOptions, SetAttr, Volume};
 use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
@@ -11,9 +11,9 @@ fn compare(mirrored: &Mirrored<'_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
     let user = Caller::user(1000, 1000, &[]);
     let mut by_device = 0;
     for (follow, attributes, base, caller) in [
-        (true, false, None, WHO),
-        (false, true, None, WHO),
-        (true, true, Some(below), WHO),
+        (true, false, None, CALLER),
+        (false, true, None, CALLER),
+        (true, true, Some(below), CALLER),
         (true, true, None, user.clone()),
     ] {
         let options = ResolveOptions { follow, attributes, base, caller };
@@ -80,13 +80,13 @@ fn what_changes_between_batches_is_seen() {
             let path = numbers.pick(&paths).clone();
             let text = String::from_utf8(path.clone()).expect("plain names");
             match numbers.below(4) {
-                0 => drop(volume.remove_all_with(&WHO, volume.root(), &path[1..], |_, done| done)),
+                0 => drop(volume.remove_all_with(&CALLER, volume.root(), &path[1..], |_, done| done)),
                 1 => {
                     let new = format!("{text}-{round}").into_bytes();
                     if let Ok(dir) = volume.resolve(&text[..text.rfind('/').expect("absolute")]) {
                         let name = |path: &[u8]| path[text.rfind('/').expect("absolute") + 1..].to_vec();
                         let mode = lanefs::RenameMode::Replace;
-                        drop(volume.rename_at(&WHO, dir.ino, &name(&path), dir.ino, &name(&new), mode));
+                        drop(volume.rename_at(&CALLER, dir.ino, &name(&path), dir.ino, &name(&new), mode));
                         paths.push(new);
                     }
                 }
@@ -94,7 +94,7 @@ fn what_changes_between_batches_is_seen() {
                 _ => {
                     if let Ok(found) = volume.resolve(&text) {
                         let set = SetAttr { uid: Some(round), ..SetAttr::default() };
-                        volume.setattr(&WHO, found.ino, &set).expect("setattr");
+                        volume.setattr(&CALLER, found.ino, &set).expect("setattr");
                     }
                 }
             }
@@ -136,7 +136,7 @@ fn directories_with_access_control_lists_are_left_to_the_host() {
             let Some(path) = paths.iter().find(|path| path.ends_with(&dir)) else { continue };
             let dir = volume.resolve(path).expect("a directory").ino;
             let list = list(permissions.0, permissions.1);
-            volume.setxattr(&WHO, dir, name, &list, lanefs::XattrMode::Set).expect("a list");
+            volume.setxattr(&CALLER, dir, name, &list, lanefs::XattrMode::Set).expect("a list");
         }
         compare(&mirrored, &volume, &asked);
         let (after, report) = mirrored.resolve_batch(&user, &asked).expect("the device");

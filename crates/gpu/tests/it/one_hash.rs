@@ -1,7 +1,7 @@
 //! Directories with more names of one hash than a region index has slots for: kernels and twins leave them to
 //! the host, so that the answers are those of the CPU engine.
 
-use crate::support::{WHO, cached, gpu, options, uncached};
+use crate::support::{CALLER, cached, gpu, options, uncached};
 use lanefs::bulk::{Applied, Change, DirEngine, Shares};
 use lanefs::{CreateOptions, EngineExt, Ino, InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::testing::Requests;
@@ -20,12 +20,12 @@ fn names() -> Vec<Vec<u8>> {
 fn volume(size: InodeSize, names: &[Vec<u8>]) -> (Volume, Ino) {
     let options = CreateOptions { seed: Some(SEED), ..options(size) };
     let volume = Volume::create_memory(&options).expect("volume");
-    let dir = volume.mkdir(&WHO, volume.root(), b"d", 0o755).expect("mkdir").ino;
+    let dir = volume.mkdir(&CALLER, volume.root(), b"d", 0o755).expect("mkdir").ino;
     for name in names {
-        volume.create_file(&WHO, dir, name, 0o644).expect("create");
+        volume.create_file(&CALLER, dir, name, 0o644).expect("create");
     }
     for number in 0..300 {
-        volume.create_file(&WHO, dir, format!("other {number}").as_bytes(), 0o644).expect("create");
+        volume.create_file(&CALLER, dir, format!("other {number}").as_bytes(), 0o644).expect("create");
     }
     (volume, dir)
 }
@@ -88,7 +88,7 @@ fn compare(
     let codes = |answers: &[Applied]| answers.iter().map(|answer| answer.code).collect::<Vec<_>>();
     assert_eq!(codes(&answers), codes(&expected));
     let listed = |volume: &Volume, dir| {
-        let entries = volume.readdir(&WHO, dir, 0, usize::MAX).expect("readdir");
+        let entries = volume.readdir(&CALLER, dir, 0, usize::MAX).expect("readdir");
         entries.into_iter().map(|entry| entry.name).collect::<std::collections::BTreeSet<_>>()
     };
     assert!(listed(&volume_by_engine, dir) == listed(&one_by_one, same_dir));

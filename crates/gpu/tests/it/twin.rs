@@ -1,7 +1,7 @@
 //! A kernel and its twin give the same bits, also for bytes that make no sense, and the twin's reads are
 //! counted.
 
-use crate::support::{WHO, cached, faulty, gpu, planted, questions, uncached};
+use crate::support::{CALLER, cached, faulty, gpu, planted, questions, uncached};
 use lanefs::{Caller, Column, ColumnSet, CreateOptions, InodeSize, ResolveOptions, User, Volume};
 use lanefs_gpu::testing::{ColumnLayout, FillRequest, LearnRequest, Requests};
 use lanefs_gpu::twin::Memory;
@@ -194,10 +194,10 @@ fn the_kernel_is_equal_to_its_twin_on_hostile_images() {
 fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
     let options_of_volume = CreateOptions { size: 128 << 20, ..crate::support::options(InodeSize::B256) };
     let volume = Volume::create_memory(&options_of_volume).expect("volume");
-    let dir = volume.mkdir(&WHO, volume.root(), b"d", 0o755).expect("mkdir").ino;
+    let dir = volume.mkdir(&CALLER, volume.root(), b"d", 0o755).expect("mkdir").ino;
     let name = |number: u32| format!("a-file-with-number-{number:05}");
     for number in 0..files {
-        volume.create_file(&WHO, dir, name(number).as_bytes(), 0o644).expect("file");
+        volume.create_file(&CALLER, dir, name(number).as_bytes(), 0o644).expect("file");
     }
     let memory = HostCopy::of(&volume).expect("copied");
     let mirrored = gpu.mirror(&volume, options).expect("mirror");

@@ -8,11 +8,11 @@ pub(crate) struct Lru<K, V> {
     limit: u64,
     cost: u64,
     clock: u64,
-    entries: HashMap<K, Entry<V>>,
+    entries: HashMap<K, Cached<V>>,
     by_age: BTreeMap<u64, K>,
 }
 
-struct Entry<V> {
+struct Cached<V> {
     value: V,
     cost: u64,
     used: u64,
@@ -47,7 +47,7 @@ impl<K: Hash + Eq + Copy, V: Clone> Lru<K, V> {
         self.clock += 1;
         self.cost += cost;
         self.by_age.insert(self.clock, key);
-        self.entries.insert(key, Entry { value, cost, used: self.clock });
+        self.entries.insert(key, Cached { value, cost, used: self.clock });
         debug_assert!(self.cost <= self.limit, "{} of {} are in use", self.cost, self.limit);
         debug_assert_eq!(self.by_age.len(), self.entries.len(), "each entry has one age");
     }

@@ -13,12 +13,12 @@ pub(crate) const PIECE: usize = size(256, 1) * BLOCK as usize;
 const BUFFERS: usize = size(16, 1);
 
 /// Consecutive new blocks.
-pub(crate) struct Piece {
+pub(crate) struct QueuedWrite {
     pub(crate) first: u64,
     pub(crate) data: AlignedBuffer,
 }
 
-impl Piece {
+impl QueuedWrite {
     pub(crate) fn blocks(&self) -> Range<u64> {
         self.first..self.first + self.data.len() as u64 / BLOCK
     }
@@ -30,7 +30,7 @@ struct Queue {
     is_served: bool,
     /// The helper is to end.
     stop: bool,
-    waiting: Vec<Piece>,
+    waiting: Vec<QueuedWrite>,
     idle: Vec<AlignedBuffer>,
     /// Number of buffers, idle or not.
     buffers: usize,
@@ -75,7 +75,7 @@ impl WriteQueue {
     }
 
     /// Submits a piece to the helper.
-    pub(crate) fn submit(&self, piece: Piece) {
+    pub(crate) fn submit(&self, piece: QueuedWrite) {
         debug_assert!(piece.data.len().is_multiple_of(BLOCK as usize) && !piece.data.is_empty());
         let mut queue = self.queue.lock();
         queue.waiting.push(piece);
@@ -85,7 +85,7 @@ impl WriteQueue {
 
     /// Waits for pieces and takes them; `None` once the helper is to end and all pieces are written. The
     /// caller is the helper.
-    pub(crate) fn next(&self) -> Option<Vec<Piece>> {
+    pub(crate) fn next(&self) -> Option<Vec<QueuedWrite>> {
         let mut queue = self.queue.lock();
         queue.is_served = true;
         while queue.waiting.is_empty() {
@@ -99,7 +99,7 @@ impl WriteQueue {
     }
 
     /// Reports pieces as written, and keeps their buffers.
-    pub(crate) fn written(&self, pieces: Vec<Piece>) {
+    pub(crate) fn written(&self, pieces: Vec<QueuedWrite>) {
         let mut queue = self.queue.lock();
         queue.written += pieces.len() as u64;
         queue.idle.extend(pieces.into_iter().map(|piece| piece.data));

@@ -19,7 +19,7 @@ const READS_PER_CHECK: u32 = size(256, 2) as u32;
 
 /// A slot, on cache lines of its own: the processor fetches pairs of them.
 #[repr(align(128))]
-struct Slot<S> {
+struct WriterSlot<S> {
     /// Number of changes begun here.
     entries: AtomicU64,
     state: Mutex<S>,
@@ -27,7 +27,7 @@ struct Slot<S> {
 
 /// The slots of a volume's writers; each keeps an `S`.
 pub struct Gate<S> {
-    slots: Box<[Slot<S>]>,
+    slots: Box<[WriterSlot<S>]>,
     /// Number of changes begun in all slots, at a reader's last check.
     entries_seen: AtomicU64,
 }
@@ -50,7 +50,7 @@ pub struct Closed<'g, S> {
 impl<S> Gate<S> {
     /// Returns an open gate; `make` makes the state of a slot.
     pub fn new(make: impl Fn() -> S) -> Self {
-        let slot = |_| Slot { entries: AtomicU64::new(0), state: Mutex::new(make()) };
+        let slot = |_| WriterSlot { entries: AtomicU64::new(0), state: Mutex::new(make()) };
         Gate { slots: (0..SLOTS).map(slot).collect(), entries_seen: AtomicU64::new(0) }
     }
 

@@ -13,7 +13,7 @@ use crate::device::{IoBuf, Write};
 use crate::memory::dirty::Dirty;
 use crate::memory::state::{ABSENT, DATA, FREE, ONCE};
 use crate::store::Store;
-use crate::store::write_queue::{PIECE, Piece};
+use crate::store::write_queue::{PIECE, QueuedWrite};
 use crate::transaction::tx::Tx;
 use crate::vocabulary::fault::Fault;
 use lanefs_format::BLOCK;
@@ -54,7 +54,7 @@ impl Store {
         }
         let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return Ok(false) };
         buffer.copy_from_slice(data);
-        let piece = Piece { first: at / BLOCK, data: buffer };
+        let piece = QueuedWrite { first: at / BLOCK, data: buffer };
         // The frames are there in case the write fails.
         let claim = |index: u64| {
             self.may_hold_data(index)
@@ -87,7 +87,7 @@ impl Store {
         self.write_queue.stop();
     }
 
-    fn write_pieces(&self, pieces: &[Piece]) {
+    fn write_pieces(&self, pieces: &[QueuedWrite]) {
         let requests: Vec<Write<'_>> = pieces
             .iter()
             .map(|piece| Write { at: piece.first * BLOCK, data: IoBuf::new(&piece.data) })

@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 const BATCH: usize = 1024;
 
 /// The content of a commit.
-pub struct Snapshot {
+pub struct CommitCopies {
     copies: Copies,
     revoked: Vec<u64>,
     /// Blocks of file data that are written in place.
@@ -216,7 +216,7 @@ impl Store {
         freed_blocks: &[u64],
         freed_ranges: &[(u64, u64)],
         totals: Option<Totals>,
-    ) -> Result<Snapshot, Fault> {
+    ) -> Result<CommitCopies, Fault> {
         let mut list: BTreeSet<u64> = changed.into_iter().collect();
         list.extend(self.commits.carried_over.lock().iter());
         // A block that was freed since needs no copy. When it is allocated again it is listed again.
@@ -267,7 +267,7 @@ impl Store {
         let mut revoked = self.revocations(freed_blocks, freed_ranges);
         // A block that was freed and allocated again has its new copy.
         revoked.retain(|at| copies.get(*at).is_none());
-        Ok(Snapshot { copies, revoked, data: data.into_iter().collect(), totals })
+        Ok(CommitCopies { copies, revoked, data: data.into_iter().collect(), totals })
     }
 
     fn copy_sealed(&self, list: &BTreeSet<u64>) -> Copies {
@@ -299,7 +299,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Fault::Io`]; the store then refuses further commits, because the content of the device is unknown.
-    pub fn commit(&self, snapshot: Snapshot) -> Result<(), Fault> {
+    pub fn commit(&self, snapshot: CommitCopies) -> Result<(), Fault> {
         self.commit_by(snapshot, true)
     }
 
@@ -308,11 +308,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub fn commit_in_place(&self, snapshot: Snapshot) -> Result<(), Fault> {
+    pub fn commit_in_place(&self, snapshot: CommitCopies) -> Result<(), Fault> {
         self.commit_by(snapshot, false)
     }
 
-    fn commit_by(&self, snapshot: Snapshot, journaled: bool) -> Result<(), Fault> {
+    fn commit_by(&self, snapshot: CommitCopies, journaled: bool) -> Result<(), Fault> {
         let done = self.guarded(|device| self.commit_to(device, snapshot, journaled)).map(|_| ());
         if done.is_ok() {
             *self.commits.in_flight.lock() = None;
@@ -320,7 +320,12 @@ impl Store {
         done
     }
 
-    fn commit_to(&self, device: &dyn Device, mut snapshot: Snapshot, journaled: bool) -> Result<(), Fault> {
+    fn commit_to(
+        &self,
+        device: &dyn Device,
+        mut snapshot: CommitCopies,
+        journaled: bool,
+    ) -> Result<(), Fault> {
         let mut left = self.write_back(device, &mut snapshot.data, false)?;
         self.commits.carried_over.lock().append(&mut left);
         self.commits.needs_data.store(false, Ordering::SeqCst);
@@ -367,7 +372,12 @@ impl Store {
         Ok(())
     }
 
-    fn append(&self, device: &dyn Device, journal: &mut Journal, snapshot: &Snapshot) -> Result<(), Fault> {
+    fn append(
+        &self,
+        device: &dyn Device,
+        journal: &mut Journal,
+        snapshot: &CommitCopies,
+    ) -> Result<(), Fault> {
         let copies = &snapshot.copies;
         let implied = match self.has_data_checksums() {
             true => Implied::find(&self.sums, copies, &self.commits.pending.lock()),

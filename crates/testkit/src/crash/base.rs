@@ -117,13 +117,13 @@ fn plant_tree(volume: &Volume) -> lanefs::Result<()> {
     for (number, (path, len)) in FILES.into_iter().enumerate() {
         volume.write_file(path, fill(PREPARED - number as u32, 0, len))?;
     }
-    let who = &Caller::OWNER;
+    let caller = &Caller::OWNER;
     let first = volume.resolve(FILES[0].0)?.ino;
     let (dir, name) = volume.resolve_parent(HARD_LINK.as_bytes())?;
-    volume.link(who, first, dir, name)?;
+    volume.link(caller, first, dir, name)?;
     let (dir, name) = volume.resolve_parent(SYMLINK.0.as_bytes())?;
-    volume.symlink_at(who, dir, name, SYMLINK.1.as_bytes())?;
-    volume.setxattr(who, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
+    volume.symlink_at(caller, dir, name, SYMLINK.1.as_bytes())?;
+    volume.setxattr(caller, first, XATTR.as_bytes(), &fill(PREPARED, 0, 50), XattrMode::Set)
 }
 
 /// Makes links to a file under names of one hash.

@@ -146,54 +146,56 @@ impl Op {
     }
 
     fn run(&self, volume: &Volume, stamp: u32) -> Result<()> {
-        let who = &Caller::OWNER;
+        let caller = &Caller::OWNER;
         let inode = |path: &str| -> Result<Attr> { volume.resolve_no_follow(path) };
         let (dir, name) = volume.resolve_parent(self.path().as_bytes())?;
         match self {
-            Op::Create(_) => volume.create_file(who, dir, name, 0o644).map(drop),
-            Op::Mkdir(_) => volume.mkdir(who, dir, name, 0o755).map(drop),
-            Op::Symlink(_, target) => volume.symlink_at(who, dir, name, target.as_bytes()).map(drop),
-            Op::Link(from, _) => volume.link(who, inode(from)?.ino, dir, name).map(drop),
-            Op::Unlink(_) => volume.unlink(who, dir, name),
-            Op::Rmdir(_) => volume.rmdir(who, dir, name),
+            Op::Create(_) => volume.create_file(caller, dir, name, 0o644).map(drop),
+            Op::Mkdir(_) => volume.mkdir(caller, dir, name, 0o755).map(drop),
+            Op::Symlink(_, target) => volume.symlink_at(caller, dir, name, target.as_bytes()).map(drop),
+            Op::Link(from, _) => volume.link(caller, inode(from)?.ino, dir, name).map(drop),
+            Op::Unlink(_) => volume.unlink(caller, dir, name),
+            Op::Rmdir(_) => volume.rmdir(caller, dir, name),
             Op::Hold(path) => volume.hold(inode(path)?.ino).map(drop),
             Op::Orphan(_) => {
-                let attr = volume.lookup_held(who, dir, name)?;
+                let attr = volume.lookup_held(caller, dir, name)?;
                 match attr.kind {
-                    FileKind::Directory => volume.rmdir(who, dir, name),
-                    _ => volume.unlink(who, dir, name),
+                    FileKind::Directory => volume.rmdir(caller, dir, name),
+                    _ => volume.unlink(caller, dir, name),
                 }
             }
             Op::WriteOrphan(at, len) => match first_orphan(volume)? {
-                Some(ino) => volume.write(who, ino, *at, &fill(stamp, *at, *len)).map(drop),
+                Some(ino) => volume.write(caller, ino, *at, &fill(stamp, *at, *len)).map(drop),
                 None => Ok(()),
             },
             Op::Release => first_orphan(volume)?.map_or(Ok(()), |ino| volume.release(ino, u64::MAX)),
             Op::Rename(from, _, mode) => {
                 let (from, old) = volume.resolve_parent(from.as_bytes())?;
-                volume.rename_at(who, from, old, dir, name, *mode)
+                volume.rename_at(caller, from, old, dir, name, *mode)
             }
             Op::Write(path, at, len) => {
                 let attr = inode(path)?;
                 let at = at.unwrap_or(attr.size);
-                volume.write(who, attr.ino, at, &fill(stamp, at, *len)).map(drop)
+                volume.write(caller, attr.ino, at, &fill(stamp, at, *len)).map(drop)
             }
             Op::Truncate(path, size) => {
                 let set = SetAttr { size: Some(*size), ..SetAttr::default() };
-                volume.setattr(who, inode(path)?.ino, &set).map(drop)
+                volume.setattr(caller, inode(path)?.ino, &set).map(drop)
             }
             Op::Copy(from, from_at, to, at, len) => {
                 let (source, target) = (inode(from)?.ino, inode(to)?.ino);
-                volume.copy_range(who, source, *from_at, target, *at, *len).map(drop)
+                volume.copy_range(caller, source, *from_at, target, *at, *len).map(drop)
             }
-            Op::Fallocate(path, mode, at, len) => volume.fallocate(who, inode(path)?.ino, *mode, *at, *len),
-            Op::SetAttr(path, set) => volume.setattr(who, inode(path)?.ino, set).map(drop),
+            Op::Fallocate(path, mode, at, len) => {
+                volume.fallocate(caller, inode(path)?.ino, *mode, *at, *len)
+            }
+            Op::SetAttr(path, set) => volume.setattr(caller, inode(path)?.ino, set).map(drop),
             Op::SetXattr(path, name, len) => {
                 let value = fill(stamp, 0, *len);
-                volume.setxattr(who, inode(path)?.ino, name.as_bytes(), &value, XattrMode::Set)
+                volume.setxattr(caller, inode(path)?.ino, name.as_bytes(), &value, XattrMode::Set)
             }
             Op::Grow(size) => volume.grow(*size),
-            Op::RemoveXattr(path, name) => volume.removexattr(who, inode(path)?.ino, name.as_bytes()),
+            Op::RemoveXattr(path, name) => volume.removexattr(caller, inode(path)?.ino, name.as_bytes()),
         }
     }
 }

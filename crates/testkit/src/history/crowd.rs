@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 /// The directories that names move between.
 const DIRECTORIES: [&str; 2] = ["/crowd", "/overflow"];
 /// Calls after which a thread turns from creating names to removing them, or back: so directories grow and
@@ -54,7 +54,7 @@ impl Crowd {
         for dir in 0..scene.dirs.len() {
             for number in 0..self.still {
                 let name = format!("still-{number:05}").into_bytes();
-                let made = volume.create_file(&WHO, scene.dirs[dir], &name, 0o644);
+                let made = volume.create_file(&CALLER, scene.dirs[dir], &name, 0o644);
                 scene.still.push((dir, name, made.map_err(|e| e.to_string())?.ino));
             }
         }
@@ -152,7 +152,7 @@ impl Drop for Done<'_> {
 fn list(volume: &Volume, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>, String> {
     let (mut names, mut cookie) = (Vec::new(), 0);
     for _ in 0..MOST_PAGES {
-        let page = volume.readdir(&WHO, dir, cookie, 100).map_err(|e| format!("readdir: {e}"))?;
+        let page = volume.readdir(&CALLER, dir, cookie, 100).map_err(|e| format!("readdir: {e}"))?;
         let Some(last) = page.last() else { return Ok(names) };
         cookie = last.cookie;
         names.extend(page.into_iter().map(|entry| (entry.name, entry.ino)));
@@ -181,7 +181,7 @@ impl Scene<'_> {
                     nap(&mut random);
                 }
                 let (dir, name, ino) = random.pick(&self.still);
-                let found = self.volume.lookup(&WHO, self.dirs[*dir], name).map_err(|e| e.to_string());
+                let found = self.volume.lookup(&CALLER, self.dirs[*dir], name).map_err(|e| e.to_string());
                 if found != Ok((*ino, FileKind::File)) {
                     let name = String::from_utf8_lossy(name);
                     return Err(format!("{name}, which nobody touches, gave {found:?}, not {ino:?}"));
@@ -282,7 +282,7 @@ impl<'c> Owner<'c> {
         let at = self.own.get(&name).map(|(dir, _)| *dir);
         let dir = at.unwrap_or(usize::from(self.random.chance(15)));
         let right = if at.is_some() { Err(Code::Exists) } else { Ok(()) };
-        let made = self.scene.volume.create_file(&WHO, self.scene.dirs[dir], &name, 0o600);
+        let made = self.scene.volume.create_file(&CALLER, self.scene.dirs[dir], &name, 0o600);
         if let Some(attr) = Self::expect("create", &name, made, right)? {
             self.own.insert(name, (dir, attr.ino));
         }
@@ -293,7 +293,7 @@ impl<'c> Owner<'c> {
         let known = self.own.remove(&name);
         let dir = known.map_or(0, |(dir, _)| dir);
         let right = if known.is_some() { Ok(()) } else { Err(Code::NotFound) };
-        let gone = self.scene.volume.unlink(&WHO, self.scene.dirs[dir], &name);
+        let gone = self.scene.volume.unlink(&CALLER, self.scene.dirs[dir], &name);
         Self::expect("unlink", &name, gone, right).map(|_| ())
     }
 
@@ -310,7 +310,7 @@ impl<'c> Owner<'c> {
             _ => Ok(()),
         };
         let dirs = self.scene.dirs;
-        let done = self.scene.volume.rename_at(&WHO, dirs[from], &name, dirs[to], &new, mode);
+        let done = self.scene.volume.rename_at(&CALLER, dirs[from], &name, dirs[to], &new, mode);
         let done = Self::expect("rename", &name, done, right)?;
         if let (Some(()), Some((_, ino))) = (done, source)
             && name != new
@@ -330,7 +330,7 @@ impl<'c> Owner<'c> {
                 Some((lies_in, ino)) if *lies_in == dir => Some(*ino),
                 _ => None,
             };
-            let found = match self.scene.volume.lookup(&WHO, ino, name) {
+            let found = match self.scene.volume.lookup(&CALLER, ino, name) {
                 Ok((ino, FileKind::File)) => Some(ino),
                 Err(error) if error.code() == Code::NotFound => None,
                 odd => return Err(format!("lookup {}: {odd:?}", Self::shown(name))),

@@ -13,7 +13,7 @@ pub trait Target: Sync {
     fn call(&self, call: &Call) -> Reply;
 }
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 /// Entries that a listing requests: more than any small directory has.
 const WHOLE: usize = 64;
 
@@ -32,35 +32,35 @@ impl Target for OnVolume<'_> {
 fn on_volume(volume: &Volume, call: &Call) -> lanefs::Result<Reply> {
     Ok(match *call {
         Call::Lookup { dir, name } => {
-            let (ino, kind) = volume.lookup(&WHO, Ino(dir), name.as_bytes())?;
+            let (ino, kind) = volume.lookup(&CALLER, Ino(dir), name.as_bytes())?;
             Reply::Found(ino.0, kind)
         }
         Call::Getattr { ino } => facts(&volume.getattr(Ino(ino))?),
         Call::Create { dir, name } => {
-            facts(&volume.create_file(&WHO, Ino(dir), name.as_bytes(), NEW_PERM)?)
+            facts(&volume.create_file(&CALLER, Ino(dir), name.as_bytes(), NEW_PERM)?)
         }
-        Call::Mkdir { dir, name } => facts(&volume.mkdir(&WHO, Ino(dir), name.as_bytes(), NEW_PERM)?),
-        Call::Link { ino, dir, name } => facts(&volume.link(&WHO, Ino(ino), Ino(dir), name.as_bytes())?),
+        Call::Mkdir { dir, name } => facts(&volume.mkdir(&CALLER, Ino(dir), name.as_bytes(), NEW_PERM)?),
+        Call::Link { ino, dir, name } => facts(&volume.link(&CALLER, Ino(ino), Ino(dir), name.as_bytes())?),
         Call::Unlink { dir, name } => {
-            volume.unlink(&WHO, Ino(dir), name.as_bytes())?;
+            volume.unlink(&CALLER, Ino(dir), name.as_bytes())?;
             Reply::Done
         }
         Call::Rmdir { dir, name } => {
-            volume.rmdir(&WHO, Ino(dir), name.as_bytes())?;
+            volume.rmdir(&CALLER, Ino(dir), name.as_bytes())?;
             Reply::Done
         }
         Call::Rename { dir, name, to, new, mode } => {
-            volume.rename_at(&WHO, Ino(dir), name.as_bytes(), Ino(to), new.as_bytes(), mode)?;
+            volume.rename_at(&CALLER, Ino(dir), name.as_bytes(), Ino(to), new.as_bytes(), mode)?;
             Reply::Done
         }
         Call::List { dir } => {
-            let page = volume.readdir(&WHO, Ino(dir), 0, WHOLE)?;
+            let page = volume.readdir(&CALLER, Ino(dir), 0, WHOLE)?;
             let entries =
                 page.into_iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.ino.0, e.kind));
             names(entries.collect())
         }
         Call::Write { ino, fill, len } => {
-            let written = volume.write(&WHO, Ino(ino), 0, &vec![fill; usize::from(len)])?;
+            let written = volume.write(&CALLER, Ino(ino), 0, &vec![fill; usize::from(len)])?;
             if written == usize::from(len) {
                 Reply::Done
             } else {
@@ -69,11 +69,11 @@ fn on_volume(volume: &Volume, call: &Call) -> lanefs::Result<Reply> {
         }
         Call::Read { ino } => {
             let mut buffer = vec![0xee; MOST_CONTENT];
-            let len = volume.read(&WHO, Ino(ino), 0, &mut buffer)?;
+            let len = volume.read(&CALLER, Ino(ino), 0, &mut buffer)?;
             Reply::Content(Runs::of(&buffer[..len]))
         }
-        Call::Resize { ino, size } => facts(&volume.setattr(&WHO, Ino(ino), &resize(size))?),
-        Call::Chmod { ino, perm } => facts(&volume.setattr(&WHO, Ino(ino), &chmod(perm))?),
+        Call::Resize { ino, size } => facts(&volume.setattr(&CALLER, Ino(ino), &resize(size))?),
+        Call::Chmod { ino, perm } => facts(&volume.setattr(&CALLER, Ino(ino), &chmod(perm))?),
         Call::Sync => {
             volume.sync()?;
             Reply::Done
@@ -125,44 +125,44 @@ impl Target for OnModel {
 fn on_model(model: &mut Model, call: &Call) -> Result<Reply, EngineError> {
     Ok(match *call {
         Call::Lookup { dir, name } => {
-            let ino = model.lookup(&WHO, dir, name.as_bytes())?;
+            let ino = model.lookup(&CALLER, dir, name.as_bytes())?;
             Reply::Found(ino, model.stat(ino)?.kind)
         }
         Call::Getattr { ino } => stat(&model.stat(ino)?),
-        Call::Create { dir, name } => stat(&model.create(&WHO, dir, name.as_bytes(), NEW_PERM)?),
-        Call::Mkdir { dir, name } => stat(&model.mkdir(&WHO, dir, name.as_bytes(), NEW_PERM)?),
-        Call::Link { ino, dir, name } => stat(&model.link(&WHO, ino, dir, name.as_bytes())?),
+        Call::Create { dir, name } => stat(&model.create(&CALLER, dir, name.as_bytes(), NEW_PERM)?),
+        Call::Mkdir { dir, name } => stat(&model.mkdir(&CALLER, dir, name.as_bytes(), NEW_PERM)?),
+        Call::Link { ino, dir, name } => stat(&model.link(&CALLER, ino, dir, name.as_bytes())?),
         Call::Unlink { dir, name } => {
-            model.unlink(&WHO, dir, name.as_bytes())?;
+            model.unlink(&CALLER, dir, name.as_bytes())?;
             Reply::Done
         }
         Call::Rmdir { dir, name } => {
-            model.rmdir(&WHO, dir, name.as_bytes())?;
+            model.rmdir(&CALLER, dir, name.as_bytes())?;
             Reply::Done
         }
         Call::Rename { dir, name, to, new, mode } => {
-            model.rename(&WHO, (dir, name.as_bytes()), (to, new.as_bytes()), mode)?;
+            model.rename(&CALLER, (dir, name.as_bytes()), (to, new.as_bytes()), mode)?;
             Reply::Done
         }
         Call::List { dir } => {
             let mut entries = Vec::new();
-            for (name, kind, _) in model.list(&WHO, dir, 0, WHOLE)? {
+            for (name, kind, _) in model.list(&CALLER, dir, 0, WHOLE)? {
                 let ino = *model.entries(dir).and_then(|all| all.get(&name)).ok_or(Code::NotFound)?;
                 entries.push((String::from_utf8_lossy(&name).into_owned(), ino, kind));
             }
             names(entries)
         }
         Call::Write { ino, fill, len } => {
-            model.write(&WHO, ino, 0, &vec![fill; usize::from(len)])?;
+            model.write(&CALLER, ino, 0, &vec![fill; usize::from(len)])?;
             Reply::Done
         }
         Call::Read { ino } => {
             let mut buffer = vec![0xee; MOST_CONTENT];
-            let len = model.read(&WHO, ino, 0, &mut buffer)?;
+            let len = model.read(&CALLER, ino, 0, &mut buffer)?;
             Reply::Content(Runs::of(&buffer[..len]))
         }
-        Call::Resize { ino, size } => stat(&model.set(&WHO, ino, &resize(size))?),
-        Call::Chmod { ino, perm } => stat(&model.set(&WHO, ino, &chmod(perm))?),
+        Call::Resize { ino, size } => stat(&model.set(&CALLER, ino, &resize(size))?),
+        Call::Chmod { ino, perm } => stat(&model.set(&CALLER, ino, &chmod(perm))?),
         Call::Sync => Reply::Done,
     })
 }

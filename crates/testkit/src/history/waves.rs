@@ -8,7 +8,7 @@
 
 use lanefs::{Caller, Code, Ino, Volume};
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 
 /// The numbers of threads, directories and names.
 #[derive(Clone, Copy, Debug)]
@@ -29,28 +29,28 @@ impl Waves {
     pub fn run(&self, volume: &Volume) -> Result<(), String> {
         let name = |number: usize| format!("wave-{number}").into_bytes();
         let dirs: Vec<Ino> = (0..self.directories)
-            .map(|number| volume.mkdir(&WHO, volume.root(), &name(number), 0o755).map(|made| made.ino))
+            .map(|number| volume.mkdir(&CALLER, volume.root(), &name(number), 0o755).map(|made| made.ino))
             .collect::<lanefs::Result<_>>()
             .map_err(|e| format!("mkdir: {e}"))?;
-        let find = |dir: Ino, name: &[u8]| volume.lookup(&WHO, dir, name).map(|(ino, _)| ino);
+        let find = |dir: Ino, name: &[u8]| volume.lookup(&CALLER, dir, name).map(|(ino, _)| ino);
         self.all("create", &dirs, |dir, name| {
-            let made = volume.create_file(&WHO, dir, name, 0o644)?.ino;
+            let made = volume.create_file(&CALLER, dir, name, 0o644)?.ino;
             Ok(find(dir, name)? == made)
         })?;
         self.all("write", &dirs, |dir, name| {
-            volume.write(&WHO, find(dir, name)?, 0, name).map(|len| len == name.len())
+            volume.write(&CALLER, find(dir, name)?, 0, name).map(|len| len == name.len())
         })?;
         self.all("read", &dirs, |dir, name| {
             let mut buffer = [0; 300];
-            let len = volume.read(&WHO, find(dir, name)?, 0, &mut buffer)?;
+            let len = volume.read(&CALLER, find(dir, name)?, 0, &mut buffer)?;
             Ok(&buffer[..len] == name)
         })?;
         self.all("unlink", &dirs, |dir, name| {
-            volume.unlink(&WHO, dir, name)?;
+            volume.unlink(&CALLER, dir, name)?;
             Ok(find(dir, name).is_err_and(|error| error.code() == Code::NotFound))
         })?;
         (0..self.directories)
-            .try_for_each(|number| volume.rmdir(&WHO, volume.root(), &name(number)))
+            .try_for_each(|number| volume.rmdir(&CALLER, volume.root(), &name(number)))
             .map_err(|e| format!("rmdir: {e}"))
     }
 

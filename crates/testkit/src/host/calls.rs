@@ -41,7 +41,7 @@ impl Engine for Host {
 
     fn resolve(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         path: &[u8],
         follow: bool,
@@ -50,17 +50,17 @@ impl Engine for Host {
             return Err(Code::Unsupported.into());
         }
         let found = {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             self.at(path, follow)
         };
         Ok(self.keep(found.map_err(error)?))
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+    fn lookup(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
         // The directory that serves as the root is its own parent.
         let name: &[u8] = if name == b".." && self.is_root(dir)? { b"." } else { name };
         let found = {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(self.fd(dir)?, name, flags, Mode::empty())
         };
@@ -71,14 +71,14 @@ impl Engine for Host {
         self.stat_of(self.fd(handle)?)
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
+    fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
         if let Some(size) = set.size {
-            let file = self.content(who, handle, OFlags::WRONLY)?;
-            let _as = As::caller(who)?;
+            let file = self.content(caller, handle, OFlags::WRONLY)?;
+            let _as = As::caller(caller)?;
             rustix::fs::ftruncate(file, size).map_err(error)?;
         }
         let fd = self.fd(handle)?;
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         if set.uid.is_some() || set.gid.is_some() {
             let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
             rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH).map_err(error)?;
@@ -94,13 +94,13 @@ impl Engine for Host {
         self.stat_of(fd)
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        self.mknod(who, dir, name, FileKind::File, perm, 0)
+    fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        self.mknod(caller, dir, name, FileKind::File, perm, 0)
     }
 
     fn mknod(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
@@ -116,23 +116,23 @@ impl Engine for Host {
             FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
         };
         {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             rustix::fs::mknodat(self.fd(dir)?, name, kind, mode(perm), rdev).map_err(error)?;
         }
         self.named(dir, name)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+    fn mkdir(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
         {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             rustix::fs::mkdirat(self.fd(dir)?, name, mode(perm)).map_err(error)?;
         }
         self.named(dir, name)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
+    fn symlink(&mut self, caller: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
         {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             rustix::fs::symlinkat(target, self.fd(dir)?, name).map_err(error)?;
         }
         self.named(dir, name)
@@ -145,28 +145,28 @@ impl Engine for Host {
         Ok(rustix::fs::readlinkat(self.fd(handle)?, "", Vec::new()).map_err(error)?.into_bytes())
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
+    fn link(&mut self, caller: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
         {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             let (old, dir) = (self.magic(handle)?, self.fd(dir)?);
             rustix::fs::linkat(CWD, old, dir, name, AtFlags::SYMLINK_FOLLOW).map_err(error)?;
         }
         self.stat(handle)
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        let _as = As::caller(who)?;
+    fn unlink(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        let _as = As::caller(caller)?;
         rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::empty()).map_err(error)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        let _as = As::caller(who)?;
+    fn rmdir(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        let _as = As::caller(caller)?;
         rustix::fs::unlinkat(self.fd(dir)?, name, AtFlags::REMOVEDIR).map_err(error)
     }
 
     fn rename(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
@@ -176,28 +176,34 @@ impl Engine for Host {
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             RenameMode::Exchange => RenameFlags::EXCHANGE,
         };
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(error)
     }
 
     /// The host's cookies are not returned: the names are sorted and numbered, so a listing must not be mixed
     /// with changes. The directory is read with the first page, and the others come from what was read.
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
+    fn list(&mut self, caller: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
         if cookie == 0 || self.listing.dir != dir {
-            self.listing = Listing { dir, entries: self.entries(who, dir)? };
+            self.listing = Listing { dir, entries: self.entries(caller, dir)? };
         }
         let entries = self.listing.entries.iter();
         let numbered = entries.enumerate().skip(cookie as usize).take(max);
         Ok(numbered.map(|(rank, (name, kind))| (name.clone(), *kind, rank as u64 + 1)).collect())
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
-        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
+    fn read(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> EngineResult<usize> {
+        let noatime = if caller.user.is_none() && rustix::process::geteuid().is_root() {
             OFlags::NOATIME
         } else {
             OFlags::empty()
         };
-        let file = self.content(who, handle, OFlags::RDONLY | noatime)?;
+        let file = self.content(caller, handle, OFlags::RDONLY | noatime)?;
         let mut done = 0;
         while done < buffer.len() {
             match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64).map_err(error)? {
@@ -208,9 +214,9 @@ impl Engine for Host {
         Ok(done)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
-        let file = self.content(who, handle, OFlags::WRONLY)?;
-        let _as = As::caller(who)?;
+    fn write(&mut self, caller: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
+        let file = self.content(caller, handle, OFlags::WRONLY)?;
+        let _as = As::caller(caller)?;
         let mut done = 0;
         while done < data.len() {
             done += rustix::io::pwrite(&file, &data[done..], offset + done as u64).map_err(error)?;
@@ -220,13 +226,13 @@ impl Engine for Host {
 
     fn fallocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()> {
-        let file = self.content(who, handle, OFlags::WRONLY)?;
+        let file = self.content(caller, handle, OFlags::WRONLY)?;
         let flags = match mode {
             Allocate::Extend => FallocateFlags::empty(),
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -235,7 +241,7 @@ impl Engine for Host {
             Allocate::CollapseRange => FallocateFlags::COLLAPSE_RANGE,
             Allocate::InsertRange => FallocateFlags::INSERT_RANGE,
         };
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         rustix::fs::fallocate(file, flags, offset, len).map_err(error)
     }
 
@@ -248,9 +254,9 @@ impl Engine for Host {
         rustix::fs::seek(file, from).map_err(error)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
+    fn getxattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         let mut value = vec![0; 65_536];
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         let n = rustix::fs::getxattr(self.magic(handle)?, name, &mut value[..]).map_err(error)?;
         value.truncate(n);
         Ok(value)
@@ -258,7 +264,7 @@ impl Engine for Host {
 
     fn setxattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
@@ -269,7 +275,7 @@ impl Engine for Host {
             XattrMode::Create => XattrFlags::CREATE,
             XattrMode::Replace => XattrFlags::REPLACE,
         };
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         rustix::fs::setxattr(self.magic(handle)?, name, value, flags).map_err(error)
     }
 
@@ -287,8 +293,8 @@ impl Engine for Host {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
-        let _as = As::caller(who)?;
+    fn removexattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
+        let _as = As::caller(caller)?;
         rustix::fs::removexattr(self.magic(handle)?, name).map_err(error)
     }
 
@@ -317,17 +323,17 @@ impl Engine for Host {
         self.stat(at)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         if name == b"." || name == b".." {
             return Err(Code::Invalid.into());
         }
-        let top = self.lookup(who, dir, name)?;
+        let top = self.lookup(caller, dir, name)?;
         if self.kind(top)? == FileKind::Directory {
-            for (below, _, _) in self.list(who, top, 0, usize::MAX)? {
-                self.remove_all(who, top, &below)?;
+            for (below, _, _) in self.list(caller, top, 0, usize::MAX)? {
+                self.remove_all(caller, top, &below)?;
             }
-            return self.rmdir(who, dir, name);
+            return self.rmdir(caller, dir, name);
         }
-        self.unlink(who, dir, name)
+        self.unlink(caller, dir, name)
     }
 }

@@ -12,8 +12,8 @@ pub(crate) struct As {
 
 impl As {
     /// Takes the caller's identity; the owner's and root's is the process's own.
-    pub(crate) fn caller(who: &Caller) -> rustix::io::Result<As> {
-        let Some(user) = who.user.as_ref().filter(|user| user.uid != 0) else {
+    pub(crate) fn caller(caller: &Caller) -> rustix::io::Result<As> {
+        let Some(user) = caller.user.as_ref().filter(|user| user.uid != 0) else {
             return Ok(As { changed: false });
         };
         let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();

@@ -124,14 +124,14 @@ impl Host {
     }
 
     /// Reads a directory.
-    fn entries(&self, who: &Caller, dir: Handle) -> EngineResult<Vec<(Vec<u8>, FileKind)>> {
-        let noatime = if who.user.is_none() && rustix::process::geteuid().is_root() {
+    fn entries(&self, caller: &Caller, dir: Handle) -> EngineResult<Vec<(Vec<u8>, FileKind)>> {
+        let noatime = if caller.user.is_none() && rustix::process::geteuid().is_root() {
             OFlags::NOATIME
         } else {
             OFlags::empty()
         };
         let opened = {
-            let _as = As::caller(who)?;
+            let _as = As::caller(caller)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | noatime;
             rustix::fs::open(self.magic(dir)?, flags, Mode::empty()).map_err(error)?
         };
@@ -178,13 +178,13 @@ impl Host {
     }
 
     /// Opens a regular file for its content. Other inodes get the codes that the model returns.
-    fn content(&self, who: &Caller, handle: Handle, flags: OFlags) -> EngineResult<OwnedFd> {
+    fn content(&self, caller: &Caller, handle: Handle, flags: OFlags) -> EngineResult<OwnedFd> {
         match self.kind(handle)? {
             FileKind::File => {}
             FileKind::Directory => return Err(Code::IsDirectory.into()),
             _ => return Err(Code::Invalid.into()),
         }
-        let _as = As::caller(who)?;
+        let _as = As::caller(caller)?;
         rustix::fs::open(self.magic(handle)?, flags | OFlags::CLOEXEC, Mode::empty()).map_err(error)
     }
 

@@ -13,35 +13,35 @@ impl Engine for Model {
 
     fn resolve(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Option<Handle>,
         path: &[u8],
         follow: bool,
     ) -> EngineResult<Handle> {
-        self.walk(who, base.unwrap_or(ROOT), path, follow)
+        self.walk(caller, base.unwrap_or(ROOT), path, follow)
     }
 
-    fn lookup(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
-        self.child(who, dir, name)
+    fn lookup(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+        self.child(caller, dir, name)
     }
 
     fn stat(&mut self, handle: Handle) -> EngineResult<Stat> {
         self.stat_of(handle)
     }
 
-    fn set(&mut self, who: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
-        self.change(who, handle, set)?;
+    fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat> {
+        self.change(caller, handle, set)?;
         self.stat_of(handle)
     }
 
-    fn create(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        let made = self.make_file(who, dir, name, perm)?;
+    fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        let made = self.make_file(caller, dir, name, perm)?;
         self.stat_of(made)
     }
 
     fn mknod(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
@@ -49,9 +49,9 @@ impl Engine for Model {
         rdev: u64,
     ) -> EngineResult<Stat> {
         let made = match kind {
-            FileKind::File => self.make_file(who, dir, name, perm)?,
+            FileKind::File => self.make_file(caller, dir, name, perm)?,
             FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
-            _ => self.make(who, dir, name, kind, perm, Body::Special)?,
+            _ => self.make(caller, dir, name, kind, perm, Body::Special)?,
         };
         if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
             self.node_mut(made)?.rdev = rdev;
@@ -59,13 +59,13 @@ impl Engine for Model {
         self.stat_of(made)
     }
 
-    fn mkdir(&mut self, who: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
-        let made = self.make_directory(who, dir, name, perm)?;
+    fn mkdir(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat> {
+        let made = self.make_directory(caller, dir, name, perm)?;
         self.stat_of(made)
     }
 
-    fn symlink(&mut self, who: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
-        let made = self.make_link(who, dir, name, target)?;
+    fn symlink(&mut self, caller: &Caller, dir: Handle, name: &[u8], target: &[u8]) -> EngineResult<Stat> {
+        let made = self.make_link(caller, dir, name, target)?;
         self.stat_of(made)
     }
 
@@ -76,32 +76,32 @@ impl Engine for Model {
         }
     }
 
-    fn link(&mut self, who: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
-        self.add_name(who, handle, dir, name)?;
+    fn link(&mut self, caller: &Caller, handle: Handle, dir: Handle, name: &[u8]) -> EngineResult<Stat> {
+        self.add_name(caller, handle, dir, name)?;
         self.stat_of(handle)
     }
 
-    fn unlink(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        self.remove_name(who, dir, name)
+    fn unlink(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        self.remove_name(caller, dir, name)
     }
 
-    fn rmdir(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        self.remove_directory(who, dir, name)
+    fn rmdir(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        self.remove_directory(caller, dir, name)
     }
 
     fn rename(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         from: (Handle, &[u8]),
         to: (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()> {
-        self.move_name(who, from, to, mode)
+        self.move_name(caller, from, to, mode)
     }
 
     /// The model's cookies are ranks in the order of names, so a listing must not be mixed with changes.
-    fn list(&mut self, who: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
-        let Body::Directory { entries, .. } = self.listed(who, dir)? else {
+    fn list(&mut self, caller: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {
+        let Body::Directory { entries, .. } = self.listed(caller, dir)? else {
             return Err(Code::NotDirectory.into());
         };
         let mut page = Vec::new();
@@ -112,50 +112,56 @@ impl Engine for Model {
         Ok(page)
     }
 
-    fn read(&mut self, who: &Caller, handle: Handle, offset: u64, buffer: &mut [u8]) -> EngineResult<usize> {
-        self.read_data(who, handle, offset, buffer)
+    fn read(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> EngineResult<usize> {
+        self.read_data(caller, handle, offset, buffer)
     }
 
-    fn write(&mut self, who: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
-        self.write_data(who, handle, offset, data)
+    fn write(&mut self, caller: &Caller, handle: Handle, offset: u64, data: &[u8]) -> EngineResult<usize> {
+        self.write_data(caller, handle, offset, data)
     }
 
     fn fallocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()> {
-        self.allocate(who, handle, mode, offset, len)
+        self.allocate(caller, handle, mode, offset, len)
     }
 
     fn seek(&mut self, handle: Handle, offset: u64, what: Seek) -> EngineResult<u64> {
         self.seek_data(handle, offset, what)
     }
 
-    fn getxattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
-        self.xattr(who, handle, name)
+    fn getxattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
+        self.xattr(caller, handle, name)
     }
 
     fn setxattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
     ) -> EngineResult<()> {
-        self.set_xattr(who, handle, name, value, mode)
+        self.set_xattr(caller, handle, name, value, mode)
     }
 
     fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         self.xattr_names(handle)
     }
 
-    fn removexattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
-        self.remove_xattr(who, handle, name)
+    fn removexattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
+        self.remove_xattr(caller, handle, name)
     }
 
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
@@ -163,9 +169,9 @@ impl Engine for Model {
         self.stat_of(made)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        super::permission::demand(who, self.node(dir)?, SEARCH)?;
-        self.remove_tree(who, dir, name)
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        super::permission::demand(caller, self.node(dir)?, SEARCH)?;
+        self.remove_tree(caller, dir, name)
     }
 
     /// The model's own invariants: every inode has the link count that its names give it, and none is lost.

@@ -8,13 +8,13 @@ use lanefs_format::{BLOCK, Code, MAX_FILE_SIZE};
 
 impl Model {
     /// The file's content. A directory and other kinds have codes of their own.
-    fn file(&mut self, who: &Caller, handle: Handle, want: u16) -> EngineResult<&mut Content> {
+    fn file(&mut self, caller: &Caller, handle: Handle, want: u16) -> EngineResult<&mut Content> {
         let node = self.node_mut(handle)?;
         match node.body {
             Body::Directory { .. } => Err(Code::IsDirectory.into()),
             Body::Link(_) | Body::Special => Err(Code::Invalid.into()),
             Body::File(_) => {
-                demand(who, node, want)?;
+                demand(caller, node, want)?;
                 match &mut node.body {
                     Body::File(content) => Ok(content),
                     _ => Err(Code::Invalid.into()),
@@ -25,12 +25,12 @@ impl Model {
 
     pub(super) fn read_data(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         offset: u64,
         buffer: &mut [u8],
     ) -> EngineResult<usize> {
-        let n = self.file(who, handle, READ)?.read(offset, buffer);
+        let n = self.file(caller, handle, READ)?.read(offset, buffer);
         // Engines may or may not keep times of access.
         self.node_mut(handle)?.atime = Stamp::UNKNOWN;
         Ok(n)
@@ -38,12 +38,12 @@ impl Model {
 
     pub(super) fn write_data(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         offset: u64,
         data: &[u8],
     ) -> EngineResult<usize> {
-        let content = self.file(who, handle, WRITE)?;
+        let content = self.file(caller, handle, WRITE)?;
         if data.is_empty() {
             return Ok(0);
         }
@@ -51,20 +51,20 @@ impl Model {
             return Err(Code::FileTooLarge.into());
         }
         content.write(offset, data);
-        self.drop_set_ids_at_write(who, handle)?;
+        self.drop_set_ids_at_write(caller, handle)?;
         self.modified(handle);
         Ok(data.len())
     }
 
     pub(super) fn allocate(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         mode: Allocate,
         offset: u64,
         len: u64,
     ) -> EngineResult<()> {
-        let content = self.file(who, handle, WRITE)?;
+        let content = self.file(caller, handle, WRITE)?;
         if len == 0 {
             return Err(Code::Invalid.into());
         }
@@ -88,7 +88,7 @@ impl Model {
             }
             Allocate::CollapseRange | Allocate::InsertRange => return Err(Code::Invalid.into()),
         }
-        self.drop_set_ids_at_write(who, handle)?;
+        self.drop_set_ids_at_write(caller, handle)?;
         let node = self.node_mut(handle)?;
         // Which times a fallocate moves differs from file system to file system.
         (node.mtime, node.ctime) = (Stamp::UNKNOWN, Stamp::UNKNOWN);

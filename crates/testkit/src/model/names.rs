@@ -13,30 +13,30 @@ pub(super) fn is_dots(name: &[u8]) -> bool {
 
 impl Model {
     /// Rights for a new name in a directory; the name is free.
-    pub(super) fn may_add(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        match self.child(who, dir, name) {
+    pub(super) fn may_add(&self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        match self.child(caller, dir, name) {
             Ok(_) => return Err(Code::Exists.into()),
             Err(error) if error.code != Code::NotFound => return Err(error),
             Err(_) => {}
         }
-        demand(who, self.node(dir)?, WRITE | SEARCH)
+        demand(caller, self.node(dir)?, WRITE | SEARCH)
     }
 
     pub(super) fn make(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         kind: FileKind,
         perm: u16,
         body: Body,
     ) -> EngineResult<Handle> {
-        self.may_add(who, dir, name)?;
+        self.may_add(caller, dir, name)?;
         let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-        if device && bound(who).is_some() {
+        if device && bound(caller).is_some() {
             return Err(Code::NotPermitted.into());
         }
-        let (perm, uid, gid) = self.heritage(who, dir, kind, perm)?;
+        let (perm, uid, gid) = self.heritage(caller, dir, kind, perm)?;
         let node = self.fresh(kind, perm, uid, gid, body);
         let made = self.add(node);
         self.insert(dir, name, made)?;
@@ -45,28 +45,28 @@ impl Model {
 
     pub(super) fn make_file(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         perm: u16,
     ) -> EngineResult<Handle> {
-        self.make(who, dir, name, FileKind::File, perm, Body::File(Content::default()))
+        self.make(caller, dir, name, FileKind::File, perm, Body::File(Content::default()))
     }
 
     pub(super) fn make_directory(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         perm: u16,
     ) -> EngineResult<Handle> {
         let body = Body::Directory { entries: BTreeMap::new(), parent: dir };
-        self.make(who, dir, name, FileKind::Directory, perm, body)
+        self.make(caller, dir, name, FileKind::Directory, perm, body)
     }
 
     pub(super) fn make_link(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         name: &[u8],
         target: &[u8],
@@ -77,18 +77,18 @@ impl Model {
         if target.len() > lanefs_format::MAX_SYMLINK {
             return Err(Code::NameTooLong.into());
         }
-        self.make(who, dir, name, FileKind::Symlink, 0o777, Body::Link(target.to_vec()))
+        self.make(caller, dir, name, FileKind::Symlink, 0o777, Body::Link(target.to_vec()))
     }
 
     pub(super) fn add_name(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         node: Handle,
         dir: Handle,
         name: &[u8],
     ) -> EngineResult<()> {
         self.node(node)?;
-        self.may_add(who, dir, name)?;
+        self.may_add(caller, dir, name)?;
         if self.node(node)?.kind == FileKind::Directory {
             return Err(Code::NotPermitted.into());
         }
@@ -97,26 +97,26 @@ impl Model {
         self.insert(dir, name, node)
     }
 
-    pub(super) fn remove_name(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        self.searched(who, dir, b"-")?;
+    pub(super) fn remove_name(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        self.searched(caller, dir, b"-")?;
         if is_dots(name) {
             return Err(Code::IsDirectory.into());
         }
-        let victim = self.child(who, dir, name)?;
-        self.may_remove(who, dir, victim, false)?;
+        let victim = self.child(caller, dir, name)?;
+        self.may_remove(caller, dir, victim, false)?;
         self.detach(dir, name)?;
         self.drop_link(victim)
     }
 
-    pub(super) fn remove_directory(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
-        self.searched(who, dir, b"-")?;
+    pub(super) fn remove_directory(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+        self.searched(caller, dir, b"-")?;
         match name {
             b"." => return Err(Code::Invalid.into()),
             b".." => return Err(Code::NotEmpty.into()),
             _ => {}
         }
-        let victim = self.child(who, dir, name)?;
-        self.may_remove(who, dir, victim, true)?;
+        let victim = self.child(caller, dir, name)?;
+        self.may_remove(caller, dir, victim, true)?;
         if self.entries(victim).is_some_and(|entries| !entries.is_empty()) {
             return Err(Code::NotEmpty.into());
         }
@@ -125,21 +125,21 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn remove_tree(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+    pub(super) fn remove_tree(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         if self.entries(dir).is_none() {
             return Err(Code::NotDirectory.into());
         }
         if is_dots(name) {
             return Err(Code::Invalid.into());
         }
-        let top = self.child(who, dir, name)?;
+        let top = self.child(caller, dir, name)?;
         // A stack and not recursion, for trees deeper than the stack. Each directory is visited twice: full,
         // then empty.
         let mut pending = vec![(dir, name.to_vec(), top)];
         while let Some((parent, name, node)) = pending.pop() {
             match self.entries(node) {
-                None => self.remove_name(who, parent, &name)?,
-                Some(entries) if entries.is_empty() => self.remove_directory(who, parent, &name)?,
+                None => self.remove_name(caller, parent, &name)?,
+                Some(entries) if entries.is_empty() => self.remove_directory(caller, parent, &name)?,
                 Some(entries) => {
                     let below: Vec<_> = entries.iter().map(|(n, child)| (node, n.clone(), *child)).collect();
                     pending.push((parent, name, node));

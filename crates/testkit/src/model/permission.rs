@@ -14,8 +14,8 @@ pub(super) const STICKY: u16 = 0o1000;
 const GROUP_EXECUTE: u16 = 0o010;
 
 /// Returns the user whom permissions bind: none for the volume's owner and for root.
-pub(super) fn bound(who: &Caller) -> Option<&User> {
-    who.user.as_ref().filter(|user| user.uid != 0)
+pub(super) fn bound(caller: &Caller) -> Option<&User> {
+    caller.user.as_ref().filter(|user| user.uid != 0)
 }
 
 pub(super) fn in_group(user: &User, gid: u32) -> bool {
@@ -35,16 +35,16 @@ fn allowed(user: &User, node: &Node, want: u16) -> bool {
 }
 
 /// Returns `AccessDenied` unless the caller has all rights in `want`.
-pub(super) fn demand(who: &Caller, node: &Node, want: u16) -> EngineResult<()> {
-    match bound(who) {
+pub(super) fn demand(caller: &Caller, node: &Node, want: u16) -> EngineResult<()> {
+    match bound(caller) {
         Some(user) if !allowed(user, node, want) => Err(Code::AccessDenied.into()),
         _ => Ok(()),
     }
 }
 
 /// Set-group-id survives on a file only for members of its group and for root.
-pub(super) fn without_foreign_set_gid(who: &Caller, perm: u16, gid: u32) -> u16 {
-    match bound(who) {
+pub(super) fn without_foreign_set_gid(caller: &Caller, perm: u16, gid: u32) -> u16 {
+    match bound(caller) {
         Some(user) if !in_group(user, gid) => perm & !SET_GID,
         _ => perm,
     }
@@ -52,11 +52,11 @@ pub(super) fn without_foreign_set_gid(who: &Caller, perm: u16, gid: u32) -> u16 
 
 /// The bits left after the set-id bits are dropped: set-user-id always; set-group-id unless it is the old
 /// mark of mandatory locking (no group execute) and the caller is a member of the group.
-pub(super) fn without_set_ids(who: &Caller, node: &Node) -> u16 {
+pub(super) fn without_set_ids(caller: &Caller, node: &Node) -> u16 {
     let mut perm = node.perm & !SET_UID;
     if perm & SET_GID != 0 {
         let marked = perm & GROUP_EXECUTE == 0;
-        let member = bound(who).is_none_or(|user| in_group(user, node.gid));
+        let member = bound(caller).is_none_or(|user| in_group(user, node.gid));
         if !(marked && member) {
             perm &= !SET_GID;
         }
@@ -66,12 +66,12 @@ pub(super) fn without_set_ids(who: &Caller, node: &Node) -> u16 {
 
 impl Model {
     /// Returns the entries of `dir`, after a check that the caller may search it for a name of this length.
-    pub(super) fn searched(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<&Node> {
+    pub(super) fn searched(&self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<&Node> {
         let node = self.node(dir)?;
         if node.kind != FileKind::Directory {
             return Err(Code::NotDirectory.into());
         }
-        demand(who, node, SEARCH)?;
+        demand(caller, node, SEARCH)?;
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
             return Err(Code::Invalid.into());
         }
@@ -84,14 +84,14 @@ impl Model {
     /// Checks rights and kind for removing `victim`'s name from `dir` (`may_delete` in Linux).
     pub(super) fn may_remove(
         &self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         victim: Handle,
         as_directory: bool,
     ) -> EngineResult<()> {
         let (parent, node) = (self.node(dir)?, self.node(victim)?);
-        demand(who, parent, WRITE | SEARCH)?;
-        if let Some(user) = bound(who)
+        demand(caller, parent, WRITE | SEARCH)?;
+        if let Some(user) = bound(caller)
             && parent.perm & STICKY != 0
             && user.uid != node.uid
             && user.uid != parent.uid
@@ -105,16 +105,16 @@ impl Model {
         }
     }
 
-    /// Owner, group and permissions of a new inode that `who` creates in `dir`.
+    /// Owner, group and permissions of a new inode that `caller` creates in `dir`.
     pub(super) fn heritage(
         &self,
-        who: &Caller,
+        caller: &Caller,
         dir: Handle,
         kind: FileKind,
         perm: u16,
     ) -> EngineResult<(u16, u32, u32)> {
         let parent = self.node(dir)?;
-        let (uid, mut gid) = who.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
+        let (uid, mut gid) = caller.user.as_ref().map_or((0, 0), |user| (user.uid, user.gid));
         let mut perm = perm & 0o7777;
         if parent.perm & SET_GID != 0 {
             gid = parent.gid;
@@ -122,18 +122,18 @@ impl Model {
                 perm |= SET_GID;
             } else if perm & (SET_GID | GROUP_EXECUTE) == SET_GID | GROUP_EXECUTE {
                 // Otherwise a user outside the group would get a program that runs as that group.
-                perm = without_foreign_set_gid(who, perm, gid);
+                perm = without_foreign_set_gid(caller, perm, gid);
             }
         }
         Ok((perm, uid, gid))
     }
 
     /// A write or a truncation by anyone but root drops a regular file's set-id bits.
-    pub(super) fn drop_set_ids_at_write(&mut self, who: &Caller, handle: Handle) -> EngineResult<()> {
-        if bound(who).is_some() {
+    pub(super) fn drop_set_ids_at_write(&mut self, caller: &Caller, handle: Handle) -> EngineResult<()> {
+        if bound(caller).is_some() {
             let node = self.node_mut(handle)?;
             if matches!(node.body, Body::File(_)) {
-                node.perm = without_set_ids(who, node);
+                node.perm = without_set_ids(caller, node);
             }
         }
         Ok(())

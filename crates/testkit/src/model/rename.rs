@@ -9,22 +9,22 @@ use lanefs_format::{Code, FileKind};
 impl Model {
     pub(super) fn move_name(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         (old_dir, old_name): (Handle, &[u8]),
         (new_dir, new_name): (Handle, &[u8]),
         mode: RenameMode,
     ) -> EngineResult<()> {
         // The walks to both parents come before the lookup of either last name.
-        self.searched(who, old_dir, b"-")?;
-        self.searched(who, new_dir, b"-")?;
+        self.searched(caller, old_dir, b"-")?;
+        self.searched(caller, new_dir, b"-")?;
         if is_dots(old_name) {
             return Err(Code::Busy.into());
         }
         if is_dots(new_name) {
             return Err(if mode == RenameMode::NoReplace { Code::Exists } else { Code::Busy }.into());
         }
-        let source = self.child(who, old_dir, old_name)?;
-        let target = match self.child(who, new_dir, new_name) {
+        let source = self.child(caller, old_dir, old_name)?;
+        let target = match self.child(caller, new_dir, new_name) {
             Ok(found) => Some(found),
             Err(error) if error.code == Code::NotFound => None,
             Err(error) => return Err(error),
@@ -38,7 +38,7 @@ impl Model {
         if target == Some(source) {
             return Ok(());
         }
-        self.may_move(who, (old_dir, source), (new_dir, target), mode)?;
+        self.may_move(caller, (old_dir, source), (new_dir, target), mode)?;
         match (mode, target) {
             (RenameMode::Exchange, Some(target)) => {
                 self.detach(old_dir, old_name)?;
@@ -77,29 +77,29 @@ impl Model {
 
     fn may_move(
         &self,
-        who: &Caller,
+        caller: &Caller,
         (old_dir, source): (Handle, Handle),
         (new_dir, target): (Handle, Option<Handle>),
         mode: RenameMode,
     ) -> EngineResult<()> {
         let source_is_dir = self.node(source)?.kind == FileKind::Directory;
-        self.may_remove(who, old_dir, source, source_is_dir)?;
+        self.may_remove(caller, old_dir, source, source_is_dir)?;
         let mut target_is_dir = false;
         match target {
-            None => demand(who, self.node(new_dir)?, WRITE | super::permission::SEARCH)?,
+            None => demand(caller, self.node(new_dir)?, WRITE | super::permission::SEARCH)?,
             Some(target) => {
                 target_is_dir = self.node(target)?.kind == FileKind::Directory;
                 let as_directory = if mode == RenameMode::Exchange { target_is_dir } else { source_is_dir };
-                self.may_remove(who, new_dir, target, as_directory)?;
+                self.may_remove(caller, new_dir, target, as_directory)?;
             }
         }
         // A directory that gets a new parent has its ".." changed, which is a write to it.
         if old_dir != new_dir {
             if source_is_dir {
-                demand(who, self.node(source)?, WRITE)?;
+                demand(caller, self.node(source)?, WRITE)?;
             }
             if let (RenameMode::Exchange, Some(target), true) = (mode, target, target_is_dir) {
-                demand(who, self.node(target)?, WRITE)?;
+                demand(caller, self.node(target)?, WRITE)?;
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ fn parts(path: &[u8]) -> Vec<PathPart> {
 impl Model {
     pub(super) fn walk(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         base: Handle,
         path: &[u8],
         follow: bool,
@@ -47,7 +47,7 @@ impl Model {
                 }
                 continue;
             };
-            let found = match self.child(who, at, &name) {
+            let found = match self.child(caller, at, &name) {
                 // Where more names follow, the code says that the missing name was not the last one.
                 Err(error)
                     if error.code == Code::NotFound
@@ -77,8 +77,8 @@ impl Model {
     }
 
     /// One name in one directory, `.` and `..` included.
-    pub(super) fn child(&self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
-        let node = self.searched(who, dir, name)?;
+    pub(super) fn child(&self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<Handle> {
+        let node = self.searched(caller, dir, name)?;
         let Body::Directory { entries, parent } = &node.body else {
             return Err(Code::NotDirectory.into());
         };
@@ -91,18 +91,18 @@ impl Model {
 
     /// `mkdir -p`: existing directories are passed through, symbolic links to directories included.
     pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Handle> {
-        let who = Caller::OWNER;
+        let caller = Caller::OWNER;
         let mut at = ROOT;
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         for (number, name) in names.clone().enumerate() {
-            at = match self.walk(&who, at, name, true) {
+            at = match self.walk(&caller, at, name, true) {
                 Ok(found) if self.kind(found) == Some(FileKind::Directory) => found,
                 Ok(_) => return Err(Code::NotDirectory.into()),
                 Err(error) if error.code == Code::NotFound => {
                     // All of the missing directories are made, or none.
                     let mut missing = names.clone().skip(number);
-                    missing.try_for_each(|name| self.searched(&who, at, name).map(drop))?;
-                    self.make_directory(&who, at, name, perm)?
+                    missing.try_for_each(|name| self.searched(&caller, at, name).map(drop))?;
+                    self.make_directory(&caller, at, name, perm)?
                 }
                 Err(error) => return Err(error),
             };
@@ -124,12 +124,12 @@ impl Model {
     }
 
     /// Read permission on a directory, for listing.
-    pub(super) fn listed(&self, who: &Caller, dir: Handle) -> EngineResult<&Body> {
+    pub(super) fn listed(&self, caller: &Caller, dir: Handle) -> EngineResult<&Body> {
         let node = self.node(dir)?;
         if node.kind != FileKind::Directory {
             return Err(Code::NotDirectory.into());
         }
-        permission::demand(who, node, permission::READ)?;
+        permission::demand(caller, node, permission::READ)?;
         Ok(&node.body)
     }
 }

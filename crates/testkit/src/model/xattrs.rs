@@ -10,13 +10,13 @@ use lanefs_format::{Code, FileKind, MAX_NAME};
 pub(super) const MAX_VALUE: usize = 65536;
 
 /// Checks the rights that Linux demands by the name's prefix. Only `user.` is open to everyone.
-fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> EngineResult<()> {
+fn permitted(caller: &Caller, node: &Node, name: &[u8], write: bool) -> EngineResult<()> {
     // Inodes without data have no `user.` attributes, for any caller.
     let holds = matches!(node.kind, FileKind::File | FileKind::Directory);
     if name.starts_with(b"user.") && !holds {
         return Err(if write { Code::NotPermitted } else { Code::NoAttribute }.into());
     }
-    let Some(user) = bound(who) else { return Ok(()) };
+    let Some(user) = bound(caller) else { return Ok(()) };
     if name.starts_with(b"trusted.") {
         return Err(if write { Code::NotPermitted } else { Code::NoAttribute }.into());
     }
@@ -25,7 +25,7 @@ fn permitted(who: &Caller, node: &Node, name: &[u8], write: bool) -> EngineResul
         if write && sticky && user.uid != node.uid {
             return Err(Code::NotPermitted.into());
         }
-        return demand(who, node, if write { WRITE } else { READ });
+        return demand(caller, node, if write { WRITE } else { READ });
     }
     Ok(())
 }
@@ -35,16 +35,16 @@ fn named(name: &[u8]) -> EngineResult<()> {
 }
 
 impl Model {
-    pub(super) fn xattr(&self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
+    pub(super) fn xattr(&self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<Vec<u8>> {
         let node = self.node(handle)?;
         named(name)?;
-        permitted(who, node, name, false)?;
+        permitted(caller, node, name, false)?;
         node.xattrs.get(name).cloned().ok_or_else(|| Code::NoAttribute.into())
     }
 
     pub(super) fn set_xattr(
         &mut self,
-        who: &Caller,
+        caller: &Caller,
         handle: Handle,
         name: &[u8],
         value: &[u8],
@@ -55,7 +55,7 @@ impl Model {
         if value.len() > MAX_VALUE {
             return Err(Code::AttributeTooLarge.into());
         }
-        permitted(who, node, name, true)?;
+        permitted(caller, node, name, true)?;
         match (mode, node.xattrs.contains_key(name)) {
             (XattrMode::Create, true) => return Err(Code::Exists.into()),
             (XattrMode::Replace, false) => return Err(Code::NoAttribute.into()),
@@ -66,10 +66,10 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn remove_xattr(&mut self, who: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
+    pub(super) fn remove_xattr(&mut self, caller: &Caller, handle: Handle, name: &[u8]) -> EngineResult<()> {
         let node = self.node(handle)?;
         named(name)?;
-        permitted(who, node, name, true)?;
+        permitted(caller, node, name, true)?;
         self.node_mut(handle)?.xattrs.remove(name).ok_or(Code::NoAttribute)?;
         self.changed(handle);
         Ok(())

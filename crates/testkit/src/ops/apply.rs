@@ -62,12 +62,12 @@ impl From<EngineResult<Stat>> for Outcome {
 /// An engine and its caller.
 struct Session<'e> {
     engine: &'e mut dyn Engine,
-    who: Caller,
+    caller: Caller,
 }
 
 impl Session<'_> {
     fn path(&mut self, path: &Bytes, follow: bool) -> EngineResult<Handle> {
-        self.engine.resolve(&self.who, None, &path.0, follow)
+        self.engine.resolve(&self.caller, None, &path.0, follow)
     }
 
     /// A path that leads to a file is left to the next call, which must notice by itself.
@@ -79,7 +79,7 @@ impl Session<'_> {
 /// Executes `op` and returns its result.
 pub fn apply(engine: &mut dyn Engine, op: &Op) -> Outcome {
     engine.begin();
-    let mut session = Session { engine, who: op.who().caller() };
+    let mut session = Session { engine, caller: op.identity().caller() };
     run(&mut session, op).unwrap_or_else(Outcome::Failed)
 }
 
@@ -88,34 +88,34 @@ fn run(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         Op::Create { .. } | Op::Mknod { .. } | Op::Mkdir { .. } | Op::Symlink { .. } => make(s, op),
         Op::Link { path, at, .. } => {
             let (node, dir) = (s.path(path, false)?, s.dir(at)?);
-            Ok(s.engine.link(&s.who, node, dir, &at.name.0).into())
+            Ok(s.engine.link(&s.caller, node, dir, &at.name.0).into())
         }
         Op::Unlink { at, .. } => {
             let dir = s.dir(at)?;
-            Ok(s.engine.unlink(&s.who, dir, &at.name.0).into())
+            Ok(s.engine.unlink(&s.caller, dir, &at.name.0).into())
         }
         Op::Rmdir { at, .. } => {
             let dir = s.dir(at)?;
-            Ok(s.engine.rmdir(&s.who, dir, &at.name.0).into())
+            Ok(s.engine.rmdir(&s.caller, dir, &at.name.0).into())
         }
         Op::Rename { from, to, mode, .. } => {
             let (old, new) = (s.dir(from)?, s.dir(to)?);
-            Ok(s.engine.rename(&s.who, (old, &from.name.0), (new, &to.name.0), *mode).into())
+            Ok(s.engine.rename(&s.caller, (old, &from.name.0), (new, &to.name.0), *mode).into())
         }
         Op::RemoveAll { at } => {
             let dir = s.dir(at)?;
-            Ok(s.engine.remove_all(&s.who, dir, &at.name.0).into())
+            Ok(s.engine.remove_all(&s.caller, dir, &at.name.0).into())
         }
         Op::MkdirAll { path, perm } => Ok(s.engine.mkdir_all(&path.0, *perm).into()),
         Op::Lookup { at, .. } => {
             let dir = s.dir(at)?;
-            let found = s.engine.lookup(&s.who, dir, &at.name.0)?;
+            let found = s.engine.lookup(&s.caller, dir, &at.name.0)?;
             Ok(Outcome::Kind(s.engine.stat(found)?.kind))
         }
         Op::Resolve { base, paths, follow, .. } => {
             let base = base.as_ref().map(|base| s.path(base, true)).transpose()?;
             let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.0.clone()).collect();
-            Ok(Outcome::Stats(s.engine.resolve_many(&s.who, base, &paths, *follow)))
+            Ok(Outcome::Stats(s.engine.resolve_many(&s.caller, base, &paths, *follow)))
         }
         Op::Stat { path, follow } => {
             let node = s.path(path, *follow)?;
@@ -123,7 +123,7 @@ fn run(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         }
         Op::Set { path, follow, set, .. } => {
             let node = s.path(path, *follow)?;
-            Ok(s.engine.set(&s.who, node, set).into())
+            Ok(s.engine.set(&s.caller, node, set).into())
         }
         Op::Readlink { path } => {
             let node = s.path(path, false)?;
@@ -146,19 +146,19 @@ fn make(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
     Ok(match op {
         Op::Create { at, perm, .. } => {
             let dir = s.dir(at)?;
-            s.engine.create(&s.who, dir, &at.name.0, *perm)
+            s.engine.create(&s.caller, dir, &at.name.0, *perm)
         }
         Op::Mknod { at, kind, perm, rdev, .. } => {
             let dir = s.dir(at)?;
-            s.engine.mknod(&s.who, dir, &at.name.0, *kind, *perm, *rdev)
+            s.engine.mknod(&s.caller, dir, &at.name.0, *kind, *perm, *rdev)
         }
         Op::Mkdir { at, perm, .. } => {
             let dir = s.dir(at)?;
-            s.engine.mkdir(&s.who, dir, &at.name.0, *perm)
+            s.engine.mkdir(&s.caller, dir, &at.name.0, *perm)
         }
         Op::Symlink { at, target, .. } => {
             let dir = s.dir(at)?;
-            s.engine.symlink(&s.who, dir, &at.name.0, &target.0)
+            s.engine.symlink(&s.caller, dir, &at.name.0, &target.0)
         }
         _ => return Ok(Outcome::Done),
     }
@@ -173,7 +173,7 @@ fn content(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
             // Bytes that the engine does not fill must keep this value: it shows a wild write after the
             // count.
             let mut buffer = vec![0xa5; *len];
-            let n = s.engine.read(&s.who, node, *offset, &mut buffer)?;
+            let n = s.engine.read(&s.caller, node, *offset, &mut buffer)?;
             if n > *len || buffer[n..].iter().any(|byte| *byte != 0xa5) {
                 return Err(Code::InvariantViolated.into());
             }
@@ -182,11 +182,11 @@ fn content(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         }
         Op::Write { path, offset, data, .. } => {
             let node = s.path(path, true)?;
-            Outcome::Count(s.engine.write(&s.who, node, *offset, &data.bytes())?)
+            Outcome::Count(s.engine.write(&s.caller, node, *offset, &data.bytes())?)
         }
         Op::Fallocate { path, mode, offset, len, .. } => {
             let node = s.path(path, true)?;
-            s.engine.fallocate(&s.who, node, *mode, *offset, *len).into()
+            s.engine.fallocate(&s.caller, node, *mode, *offset, *len).into()
         }
         Op::Seek { path, offset, what } => {
             let node = s.path(path, true)?;
@@ -194,11 +194,11 @@ fn content(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         }
         Op::Getxattr { path, follow, name, .. } => {
             let node = s.path(path, *follow)?;
-            Outcome::Bytes(Bytes(s.engine.getxattr(&s.who, node, &name.0)?))
+            Outcome::Bytes(Bytes(s.engine.getxattr(&s.caller, node, &name.0)?))
         }
         Op::Setxattr { path, follow, name, value, mode, .. } => {
             let node = s.path(path, *follow)?;
-            s.engine.setxattr(&s.who, node, &name.0, &value.bytes(), *mode).into()
+            s.engine.setxattr(&s.caller, node, &name.0, &value.bytes(), *mode).into()
         }
         Op::Listxattr { path, follow } => {
             let node = s.path(path, *follow)?;
@@ -208,7 +208,7 @@ fn content(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         }
         Op::Removexattr { path, follow, name, .. } => {
             let node = s.path(path, *follow)?;
-            s.engine.removexattr(&s.who, node, &name.0).into()
+            s.engine.removexattr(&s.caller, node, &name.0).into()
         }
         _ => Outcome::Done,
     })
@@ -221,7 +221,7 @@ const MOST_PAGES: usize = 1_000_000;
 fn list(s: &mut Session<'_>, dir: Handle, page: usize) -> EngineResult<Outcome> {
     let (mut names, mut cookie) = (Vec::new(), 0);
     for _ in 0..MOST_PAGES {
-        let entries = s.engine.list(&s.who, dir, cookie, page)?;
+        let entries = s.engine.list(&s.caller, dir, cookie, page)?;
         let Some((_, _, last)) = entries.last() else {
             names.sort();
             return Ok(Outcome::Names(names));
@@ -242,7 +242,7 @@ fn list_while(s: &mut Session<'_>, path: &Bytes, page: usize, between: &[Op]) ->
     let (mut seen, mut answers, mut cookie) = (Vec::new(), Vec::new(), 0);
     let mut operations = between.iter();
     for _ in 0..MOST_PAGES {
-        let entries = match s.path(path, true).and_then(|dir| s.engine.list(&s.who, dir, cookie, page)) {
+        let entries = match s.path(path, true).and_then(|dir| s.engine.list(&s.caller, dir, cookie, page)) {
             Ok(entries) => entries,
             // One of the operations may have removed the directory.
             Err(error) if !error.broken && cookie != 0 => break,
@@ -275,16 +275,18 @@ fn bulk(
     for number in (0..count).map(|i| first + i * step) {
         let name = bulk_name(number);
         let answer = match (what, original) {
-            (Bulk::Files, _) | (Bulk::Links, None) => s.engine.create(&s.who, dir, &name, 0o644).map(|_| ()),
-            (Bulk::Directories, _) => s.engine.mkdir(&s.who, dir, &name, 0o755).map(|_| ()),
-            (Bulk::Links, Some(node)) => s.engine.link(&s.who, node, dir, &name).map(|_| ()),
-            (Bulk::Remove, _) => match s.engine.unlink(&s.who, dir, &name) {
-                Err(error) if error.code == Code::IsDirectory => s.engine.rmdir(&s.who, dir, &name),
+            (Bulk::Files, _) | (Bulk::Links, None) => {
+                s.engine.create(&s.caller, dir, &name, 0o644).map(|_| ())
+            }
+            (Bulk::Directories, _) => s.engine.mkdir(&s.caller, dir, &name, 0o755).map(|_| ()),
+            (Bulk::Links, Some(node)) => s.engine.link(&s.caller, node, dir, &name).map(|_| ()),
+            (Bulk::Remove, _) => match s.engine.unlink(&s.caller, dir, &name) {
+                Err(error) if error.code == Code::IsDirectory => s.engine.rmdir(&s.caller, dir, &name),
                 other => other,
             },
         };
         if what == Bulk::Links && original.is_none() && answer.is_ok() {
-            original = Some(s.engine.lookup(&s.who, dir, &name)?);
+            original = Some(s.engine.lookup(&s.caller, dir, &name)?);
         }
         each.push(whole(answer)?);
     }
@@ -302,9 +304,9 @@ fn of_one_hash(
     let mut each = Vec::new();
     for name in one_hash::names().iter().skip(first).take(count) {
         each.push(whole(if make {
-            s.engine.create(&s.who, dir, name, 0o600).map(|_| ())
+            s.engine.create(&s.caller, dir, name, 0o600).map(|_| ())
         } else {
-            s.engine.unlink(&s.who, dir, name)
+            s.engine.unlink(&s.caller, dir, name)
         })?);
     }
     Ok(Outcome::Each(each))

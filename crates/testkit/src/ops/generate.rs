@@ -47,7 +47,7 @@ impl Generator {
         }
     }
 
-    fn who(&mut self) -> Identity {
+    fn identity(&mut self) -> Identity {
         match (self.limits.users, self.numbers.chance(self.profile.users)) {
             (true, true) if self.numbers.chance(12) => Identity::Root,
             (true, true) => *self.numbers.pick(&Identity::USERS),
@@ -56,31 +56,31 @@ impl Generator {
     }
 
     fn make(&mut self, model: &Model) -> Op {
-        let (who, at) = (self.who(), self.new_path(model));
+        let (caller, at) = (self.identity(), self.new_path(model));
         match self.numbers.weighted(&self.profile.make) {
-            0 => Op::Create { who, at, perm: self.perm(true) },
+            0 => Op::Create { caller, at, perm: self.perm(true) },
             1 => {
                 let kinds = [FileKind::Fifo, FileKind::Socket, FileKind::CharDevice, FileKind::BlockDevice];
                 let kind = kinds[self.numbers.below(if self.limits.devices { 4 } else { 2 }) as usize];
                 // Major 8, any minor: the host accepts these, too.
                 let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
                 let rdev = if device { 0x800 + self.numbers.below(256) } else { 0 };
-                Op::Mknod { who, at, kind, perm: self.perm(true), rdev }
+                Op::Mknod { caller, at, kind, perm: self.perm(true), rdev }
             }
-            2 => Op::Mkdir { who, at, perm: self.perm(false) },
-            3 => Op::Symlink { who, at, target: self.target(model) },
+            2 => Op::Mkdir { caller, at, perm: self.perm(false) },
+            3 => Op::Symlink { caller, at, target: self.target(model) },
             _ => {
-                let who = if self.limits.user_links { who } else { Identity::Owner };
-                Op::Link { who, path: self.path(model, |kind| kind != FileKind::Directory), at }
+                let caller = if self.limits.user_links { caller } else { Identity::Owner };
+                Op::Link { caller, path: self.path(model, |kind| kind != FileKind::Directory), at }
             }
         }
     }
 
     fn move_and_remove(&mut self, model: &Model) -> Op {
-        let who = self.who();
+        let caller = self.identity();
         match self.numbers.weighted(&self.profile.move_and_remove) {
-            0 => Op::Unlink { who, at: self.existing_path(model, |kind| kind != FileKind::Directory) },
-            1 => Op::Rmdir { who, at: self.existing_path(model, |kind| kind == FileKind::Directory) },
+            0 => Op::Unlink { caller, at: self.existing_path(model, |kind| kind != FileKind::Directory) },
+            1 => Op::Rmdir { caller, at: self.existing_path(model, |kind| kind == FileKind::Directory) },
             2 => {
                 let from = self.existing_path(model, |_| true);
                 let to = if self.numbers.chance(50) {
@@ -90,7 +90,7 @@ impl Generator {
                 };
                 let modes =
                     [RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
-                Op::Rename { who, from, to, mode: *self.numbers.pick(&modes) }
+                Op::Rename { caller, from, to, mode: *self.numbers.pick(&modes) }
             }
             3 => Op::RemoveAll { at: self.existing_path(model, |_| true) },
             _ => {
@@ -105,26 +105,26 @@ impl Generator {
     }
 
     fn look(&mut self, model: &Model) -> Op {
-        let who = self.who();
+        let caller = self.identity();
         match self.numbers.weighted(&self.profile.look) {
             0 => {
                 let existing = self.numbers.chance(60);
                 let at = if existing { self.existing_path(model, |_| true) } else { self.new_path(model) };
-                Op::Lookup { who, at }
+                Op::Lookup { caller, at }
             }
             1 => {
                 let with_base = self.limits.bases && self.numbers.chance(30);
                 let base = with_base.then(|| self.path(model, |kind| kind == FileKind::Directory));
                 let count = self.numbers.length(40);
                 let paths = (0..count).map(|_| self.wild_path(model)).collect();
-                Op::Resolve { who, base, paths, follow: self.numbers.chance(60) }
+                Op::Resolve { caller, base, paths, follow: self.numbers.chance(60) }
             }
             2 => Op::Stat { path: self.wild_path(model), follow: self.numbers.chance(50) },
             3 => Op::Readlink { path: self.path(model, |kind| kind == FileKind::Symlink) },
             5 if self.limits.stable_cookies => self.list_while(model),
             _ => {
                 let path = self.path(model, |kind| kind == FileKind::Directory);
-                Op::List { who, path, page: self.page() }
+                Op::List { caller, path, page: self.page() }
             }
         }
     }
@@ -133,15 +133,15 @@ impl Generator {
         let path = self.path(model, |kind| kind == FileKind::Directory);
         let between = (0..self.numbers.between(1, 12))
             .map(|_| {
-                let (at, who) =
+                let (at, caller) =
                     (EntryPath { dir: path.clone(), name: self.name(model, &path) }, Identity::Owner);
                 match self.numbers.below(4) {
-                    0 => Op::Create { who, at, perm: 0o644 },
-                    1 => Op::Mkdir { who, at, perm: 0o755 },
-                    2 => Op::Unlink { who, at },
+                    0 => Op::Create { caller, at, perm: 0o644 },
+                    1 => Op::Mkdir { caller, at, perm: 0o755 },
+                    2 => Op::Unlink { caller, at },
                     _ => {
                         let to = EntryPath { dir: path.clone(), name: self.name(model, &path) };
-                        Op::Rename { who, from: at, to, mode: RenameMode::Replace }
+                        Op::Rename { caller, from: at, to, mode: RenameMode::Replace }
                     }
                 }
             })
@@ -150,7 +150,7 @@ impl Generator {
     }
 
     fn data(&mut self, model: &Model) -> Op {
-        let (who, path) = (self.who(), self.path(model, |kind| kind == FileKind::File));
+        let (caller, path) = (self.identity(), self.path(model, |kind| kind == FileKind::File));
         // The end of the file is where most writes happen and where sizes go wrong.
         let end = plain(model, &path).and_then(|file| Some(model.content(file)?.size()));
         let offset = match end {
@@ -161,19 +161,22 @@ impl Generator {
         };
         let room = self.limits.most_offset.saturating_sub(offset).saturating_add(4096);
         match self.numbers.weighted(&self.profile.data) {
-            0 => Op::Read { who, path, offset, len: self.numbers.length(300_000).min(room) as usize },
+            0 => Op::Read { caller, path, offset, len: self.numbers.length(300_000).min(room) as usize },
             1 => {
                 let most = if model.data_bytes() > MOST_DATA { 4096 } else { 3 << 20 };
                 let most = if self.numbers.chance(90) { most.min(70_000) } else { most };
                 let data = Data { len: self.numbers.length(most) as usize, seed: self.numbers.bits() };
-                Op::Write { who, path, offset, data }
+                Op::Write { caller, path, offset, data }
             }
-            2 => {
-                Op::Set { who, path, follow: true, set: SetAttr { size: Some(offset), ..SetAttr::default() } }
-            }
+            2 => Op::Set {
+                caller,
+                path,
+                follow: true,
+                set: SetAttr { size: Some(offset), ..SetAttr::default() },
+            },
             3 => {
                 if self.limits.shift_range && self.numbers.chance(30) {
-                    return self.shift(who, path, end.unwrap_or(0));
+                    return self.shift(caller, path, end.unwrap_or(0));
                 }
                 let modes = [Allocate::PunchHole, Allocate::Extend, Allocate::KeepSize, Allocate::ZeroRange];
                 let mode = modes[self.numbers.below(if self.limits.zero_range { 4 } else { 3 }) as usize];
@@ -182,7 +185,7 @@ impl Generator {
                     1 if mode == Allocate::PunchHole => self.limits.most_offset / 2,
                     _ => self.numbers.length(100_000),
                 };
-                Op::Fallocate { who, path, mode, offset, len }
+                Op::Fallocate { caller, path, mode, offset, len }
             }
             _ => {
                 let what = if self.numbers.chance(50) { Seek::Data } else { Seek::Hole };
@@ -192,25 +195,25 @@ impl Generator {
     }
 
     /// Removes or inserts a range of a file of `end` bytes, mostly one that can be.
-    fn shift(&mut self, who: Identity, path: Bytes, end: u64) -> Op {
+    fn shift(&mut self, caller: Identity, path: Bytes, end: u64) -> Op {
         let modes = [Allocate::CollapseRange, Allocate::InsertRange];
         let mode = *self.numbers.pick(&modes);
         let bits = if self.numbers.chance(90) { BLOCK - 1 } else { 0 };
         let offset = self.numbers.below(end.min(self.limits.most_offset / 2) + 1) & !bits;
         let most = if self.numbers.chance(90) { 40_000 } else { 3 << 20 };
         let len = (self.numbers.length(most) & !bits).max(BLOCK * u64::from(bits != 0));
-        Op::Fallocate { who, path, mode, offset, len }
+        Op::Fallocate { caller, path, mode, offset, len }
     }
 
     fn attributes(&mut self, model: &Model) -> Op {
-        let who = self.who();
+        let caller = self.identity();
         let mut set = SetAttr::default();
         match self.numbers.weighted(&self.profile.attributes) {
             0 => {
                 // The permissions of a symbolic link mean nothing, and Linux refuses to change them.
                 let path = self.path(model, |kind| kind != FileKind::Symlink);
                 set.perm = Some(self.perm(true));
-                return Op::Set { who, path, follow: true, set };
+                return Op::Set { caller, path, follow: true, set };
             }
             1 => {
                 let ids = [0, 1000, 1001, 1002, 70_000];
@@ -222,13 +225,13 @@ impl Generator {
                 set.atime = self.numbers.chance(60).then_some(times[0]);
                 set.mtime = (set.atime.is_none() || self.numbers.chance(50)).then_some(times[1]);
             }
-            _ if self.limits.xattrs => return self.xattr(model, who),
+            _ if self.limits.xattrs => return self.xattr(model, caller),
             _ => set.mtime = Some(self.time()),
         }
-        Op::Set { who, path: self.path(model, |_| true), follow: self.numbers.chance(70), set }
+        Op::Set { caller, path: self.path(model, |_| true), follow: self.numbers.chance(70), set }
     }
 
-    fn xattr(&mut self, model: &Model, who: Identity) -> Op {
+    fn xattr(&mut self, model: &Model, caller: Identity) -> Op {
         let trusted = self.limits.trusted && self.numbers.chance(20);
         // Only files and directories have `user.` attributes; any inode may have others.
         let holds = |kind| matches!(kind, FileKind::File | FileKind::Directory);
@@ -243,9 +246,9 @@ impl Generator {
         }
         let name = Bytes(name);
         match self.numbers.below(6) {
-            0 => Op::Getxattr { who, path, follow, name },
+            0 => Op::Getxattr { caller, path, follow, name },
             1 => Op::Listxattr { path, follow },
-            2 => Op::Removexattr { who, path, follow, name },
+            2 => Op::Removexattr { caller, path, follow, name },
             _ => {
                 let most = if self.numbers.chance(90) {
                     self.limits.most_value.min(500)
@@ -254,7 +257,7 @@ impl Generator {
                 };
                 let value = Data { len: self.numbers.length(most) as usize, seed: self.numbers.bits() };
                 let modes = [XattrMode::Set, XattrMode::Set, XattrMode::Create, XattrMode::Replace];
-                Op::Setxattr { who, path, follow, name, value, mode: *self.numbers.pick(&modes) }
+                Op::Setxattr { caller, path, follow, name, value, mode: *self.numbers.pick(&modes) }
             }
         }
     }

@@ -112,42 +112,42 @@ pub enum Bulk {
 #[expect(missing_docs, reason = "fields bear the names of the parameters of lanefs::Volume's calls")]
 pub enum Op {
     Create {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
         perm: u16,
     },
     Mknod {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
         kind: FileKind,
         perm: u16,
         rdev: u64,
     },
     Mkdir {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
         perm: u16,
     },
     Symlink {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
         target: Bytes,
     },
     Link {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         at: EntryPath,
     },
     Unlink {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
     },
     Rmdir {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
     },
     Rename {
-        who: Identity,
+        caller: Identity,
         from: EntryPath,
         to: EntryPath,
         mode: RenameMode,
@@ -160,11 +160,11 @@ pub enum Op {
         perm: u16,
     },
     Lookup {
-        who: Identity,
+        caller: Identity,
         at: EntryPath,
     },
     Resolve {
-        who: Identity,
+        caller: Identity,
         base: Option<Bytes>,
         paths: Vec<Bytes>,
         follow: bool,
@@ -174,7 +174,7 @@ pub enum Op {
         follow: bool,
     },
     Set {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         follow: bool,
         set: SetAttr,
@@ -184,7 +184,7 @@ pub enum Op {
     },
     /// Lists the whole directory in pages of `page` entries.
     List {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         page: usize,
     },
@@ -195,19 +195,19 @@ pub enum Op {
         between: Vec<Op>,
     },
     Read {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         offset: u64,
         len: usize,
     },
     Write {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         offset: u64,
         data: Data,
     },
     Fallocate {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         mode: Allocate,
         offset: u64,
@@ -219,13 +219,13 @@ pub enum Op {
         what: Seek,
     },
     Getxattr {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
     },
     Setxattr {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
@@ -237,7 +237,7 @@ pub enum Op {
         follow: bool,
     },
     Removexattr {
-        who: Identity,
+        caller: Identity,
         path: Bytes,
         follow: bool,
         name: Bytes,
@@ -264,26 +264,26 @@ pub enum Op {
 
 impl Op {
     /// Returns the caller, where it is not always the owner.
-    pub fn who(&self) -> Identity {
+    pub fn identity(&self) -> Identity {
         match self {
-            Op::Create { who, .. }
-            | Op::Mknod { who, .. }
-            | Op::Mkdir { who, .. }
-            | Op::Symlink { who, .. }
-            | Op::Link { who, .. }
-            | Op::Unlink { who, .. }
-            | Op::Rmdir { who, .. }
-            | Op::Rename { who, .. }
-            | Op::Lookup { who, .. }
-            | Op::Resolve { who, .. }
-            | Op::Set { who, .. }
-            | Op::List { who, .. }
-            | Op::Read { who, .. }
-            | Op::Write { who, .. }
-            | Op::Fallocate { who, .. }
-            | Op::Getxattr { who, .. }
-            | Op::Setxattr { who, .. }
-            | Op::Removexattr { who, .. } => *who,
+            Op::Create { caller, .. }
+            | Op::Mknod { caller, .. }
+            | Op::Mkdir { caller, .. }
+            | Op::Symlink { caller, .. }
+            | Op::Link { caller, .. }
+            | Op::Unlink { caller, .. }
+            | Op::Rmdir { caller, .. }
+            | Op::Rename { caller, .. }
+            | Op::Lookup { caller, .. }
+            | Op::Resolve { caller, .. }
+            | Op::Set { caller, .. }
+            | Op::List { caller, .. }
+            | Op::Read { caller, .. }
+            | Op::Write { caller, .. }
+            | Op::Fallocate { caller, .. }
+            | Op::Getxattr { caller, .. }
+            | Op::Setxattr { caller, .. }
+            | Op::Removexattr { caller, .. } => *caller,
             _ => Identity::Owner,
         }
     }

@@ -14,7 +14,7 @@ use crate::ops::Data;
 use crate::seeded::Seeded;
 use lanefs::{Caller, Code, Ino, RenameMode, SetAttr, Volume, XattrMode};
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 /// Number of directories that steps work in: [`prepare`] creates them, and they stay.
 const DIRECTORIES: u64 = 4;
 /// Number of names of files and of directories in each.
@@ -123,42 +123,42 @@ impl Step {
     /// Those of the volume.
     pub fn on_volume(&self, volume: &Volume) -> lanefs::Result<Ino> {
         let dir = |at: &At| volume.resolve(&at.dir).map(|attr| attr.ino);
-        let find = |at: &At| Ok::<_, lanefs::Error>(volume.lookup(&WHO, dir(at)?, at.name.as_bytes())?.0);
+        let find = |at: &At| Ok::<_, lanefs::Error>(volume.lookup(&CALLER, dir(at)?, at.name.as_bytes())?.0);
         Ok(match self {
-            Step::Create(at) => volume.create_file(&WHO, dir(at)?, at.name.as_bytes(), 0o644)?.ino,
+            Step::Create(at) => volume.create_file(&CALLER, dir(at)?, at.name.as_bytes(), 0o644)?.ino,
             Step::Fill(at, data) => {
                 let ino = find(at)?;
                 if volume.getattr(ino)?.size > 0 {
                     return Err(Code::Exists.into());
                 }
-                volume.write(&WHO, ino, 0, &data.bytes())?;
+                volume.write(&CALLER, ino, 0, &data.bytes())?;
                 ino
             }
-            Step::Empty(at) => volume.setattr(&WHO, find(at)?, &EMPTY)?.ino,
+            Step::Empty(at) => volume.setattr(&CALLER, find(at)?, &EMPTY)?.ino,
             Step::Unlink(at) => {
                 let dir = dir(at)?;
-                volume.unlink(&WHO, dir, at.name.as_bytes())?;
+                volume.unlink(&CALLER, dir, at.name.as_bytes())?;
                 dir
             }
-            Step::Link(at, new) => volume.link(&WHO, find(at)?, dir(new)?, new.name.as_bytes())?.ino,
+            Step::Link(at, new) => volume.link(&CALLER, find(at)?, dir(new)?, new.name.as_bytes())?.ino,
             Step::Symlink(at, target) => {
-                volume.symlink_at(&WHO, dir(at)?, at.name.as_bytes(), target.as_bytes())?.ino
+                volume.symlink_at(&CALLER, dir(at)?, at.name.as_bytes(), target.as_bytes())?.ino
             }
-            Step::Mkdir(at) => volume.mkdir(&WHO, dir(at)?, at.name.as_bytes(), 0o755)?.ino,
+            Step::Mkdir(at) => volume.mkdir(&CALLER, dir(at)?, at.name.as_bytes(), 0o755)?.ino,
             Step::Rmdir(at) => {
                 let dir = dir(at)?;
-                volume.rmdir(&WHO, dir, at.name.as_bytes())?;
+                volume.rmdir(&CALLER, dir, at.name.as_bytes())?;
                 dir
             }
             Step::Rename(at, new, mode) => {
                 let (from, to) = (dir(at)?, dir(new)?);
-                volume.rename_at(&WHO, from, at.name.as_bytes(), to, new.name.as_bytes(), *mode)?;
+                volume.rename_at(&CALLER, from, at.name.as_bytes(), to, new.name.as_bytes(), *mode)?;
                 to
             }
-            Step::Chmod(at, perm) => volume.setattr(&WHO, find(at)?, &chmod(*perm))?.ino,
+            Step::Chmod(at, perm) => volume.setattr(&CALLER, find(at)?, &chmod(*perm))?.ino,
             Step::Xattr(at, data) => {
                 let ino = find(at)?;
-                volume.setxattr(&WHO, ino, XATTR, &data.bytes(), XattrMode::Set)?;
+                volume.setxattr(&CALLER, ino, XATTR, &data.bytes(), XattrMode::Set)?;
                 ino
             }
         })
@@ -172,50 +172,50 @@ impl Step {
         match self {
             Step::Create(at) => {
                 let dir = directory(model, at)?;
-                model.create(&WHO, dir, at.name.as_bytes(), 0o644)?;
+                model.create(&CALLER, dir, at.name.as_bytes(), 0o644)?;
             }
             Step::Fill(at, data) => {
                 let node = find(model, at)?;
                 if model.stat(node)?.size > 0 {
                     return Err(Code::Exists.into());
                 }
-                model.write(&WHO, node, 0, &data.bytes())?;
+                model.write(&CALLER, node, 0, &data.bytes())?;
             }
             Step::Empty(at) => {
                 let node = find(model, at)?;
-                model.set(&WHO, node, &EMPTY)?;
+                model.set(&CALLER, node, &EMPTY)?;
             }
             Step::Unlink(at) => {
                 let dir = directory(model, at)?;
-                model.unlink(&WHO, dir, at.name.as_bytes())?;
+                model.unlink(&CALLER, dir, at.name.as_bytes())?;
             }
             Step::Link(at, new) => {
                 let (node, dir) = (find(model, at)?, directory(model, new)?);
-                model.link(&WHO, node, dir, new.name.as_bytes())?;
+                model.link(&CALLER, node, dir, new.name.as_bytes())?;
             }
             Step::Symlink(at, target) => {
                 let dir = directory(model, at)?;
-                model.symlink(&WHO, dir, at.name.as_bytes(), target.as_bytes())?;
+                model.symlink(&CALLER, dir, at.name.as_bytes(), target.as_bytes())?;
             }
             Step::Mkdir(at) => {
                 let dir = directory(model, at)?;
-                model.mkdir(&WHO, dir, at.name.as_bytes(), 0o755)?;
+                model.mkdir(&CALLER, dir, at.name.as_bytes(), 0o755)?;
             }
             Step::Rmdir(at) => {
                 let dir = directory(model, at)?;
-                model.rmdir(&WHO, dir, at.name.as_bytes())?;
+                model.rmdir(&CALLER, dir, at.name.as_bytes())?;
             }
             Step::Rename(at, new, mode) => {
                 let (from, to) = (directory(model, at)?, directory(model, new)?);
-                model.rename(&WHO, (from, at.name.as_bytes()), (to, new.name.as_bytes()), *mode)?;
+                model.rename(&CALLER, (from, at.name.as_bytes()), (to, new.name.as_bytes()), *mode)?;
             }
             Step::Chmod(at, perm) => {
                 let node = find(model, at)?;
-                model.set(&WHO, node, &chmod(*perm))?;
+                model.set(&CALLER, node, &chmod(*perm))?;
             }
             Step::Xattr(at, data) => {
                 let node = find(model, at)?;
-                model.setxattr(&WHO, node, XATTR, &data.bytes(), XattrMode::Set)?;
+                model.setxattr(&CALLER, node, XATTR, &data.bytes(), XattrMode::Set)?;
             }
         }
         Ok(())
@@ -229,10 +229,10 @@ fn chmod(perm: u16) -> SetAttr {
 }
 
 fn directory(model: &mut Model, at: &At) -> Result<Handle, EngineError> {
-    model.lookup(&WHO, ROOT, at.dir.trim_start_matches('/').as_bytes())
+    model.lookup(&CALLER, ROOT, at.dir.trim_start_matches('/').as_bytes())
 }
 
 fn find(model: &mut Model, at: &At) -> Result<Handle, EngineError> {
     let dir = directory(model, at)?;
-    model.lookup(&WHO, dir, at.name.as_bytes())
+    model.lookup(&CALLER, dir, at.name.as_bytes())
 }

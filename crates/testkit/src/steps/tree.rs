@@ -7,7 +7,7 @@ use lanefs::path::join;
 use lanefs::{Caller, Code, FileKind, Ino, Volume};
 use std::collections::{BTreeMap, HashMap};
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 
 /// The inode that a path names, without times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn tree_of_model(model: &mut Model) -> Tree {
                     model.content(node).map(|all| all.read(0, &mut content));
                 }
             }
-            let xattr = model.getxattr(&WHO, node, XATTR).ok();
+            let xattr = model.getxattr(&CALLER, node, XATTR).ok();
             let (kind, perm, links) = (stat.kind, stat.perm, stat.links);
             found.insert(path, (node, Entry { kind, perm, links, content, xattr, first_path: Vec::new() }));
         }
@@ -75,7 +75,7 @@ pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
     while let Some((dir, path)) = open.pop() {
         let mut cookie = 0;
         loop {
-            let page = volume.readdir(&WHO, dir, cookie, 64)?;
+            let page = volume.readdir(&CALLER, dir, cookie, 64)?;
             let Some(last) = page.last() else { break };
             cookie = last.cookie;
             for entry in page {
@@ -98,11 +98,11 @@ fn look(volume: &Volume, ino: Ino) -> lanefs::Result<Entry> {
         FileKind::Symlink => content = volume.readlink(ino)?,
         _ => {
             content.resize(attr.size as usize, 0);
-            let len = volume.read(&WHO, ino, 0, &mut content)?;
+            let len = volume.read(&CALLER, ino, 0, &mut content)?;
             content.truncate(len);
         }
     }
-    let xattr = match volume.getxattr(&WHO, ino, XATTR) {
+    let xattr = match volume.getxattr(&CALLER, ino, XATTR) {
         Ok(value) => Some(value),
         Err(error) if error.code() == Code::NoAttribute => None,
         Err(error) => return Err(error),

@@ -391,10 +391,10 @@ fn threads_that_change_a_volume_whose_reads_fail_have_all_or_nothing_of_each_cha
                         // A failed change has not happened, so its name is still free the next time.
                         let path = format!("/d{}/thread-{thread}-{number}", random.below(4));
                         let (dir, name) = insist(faults, || volume.resolve_parent(path.as_bytes()));
-                        let who = lanefs::Caller::OWNER;
-                        insist(faults, || volume.create_file(&who, dir, name, 0o644));
+                        let caller = lanefs::Caller::OWNER;
+                        insist(faults, || volume.create_file(&caller, dir, name, 0o644));
                         if number.is_multiple_of(3) {
-                            insist(faults, || volume.unlink(&who, dir, name));
+                            insist(faults, || volume.unlink(&caller, dir, name));
                         }
                         if number.is_multiple_of(20) {
                             insist(faults, || volume.sync());

@@ -7,7 +7,7 @@ use super::{BLOCK_OF_PATHS, LANES};
 use crate::attempt::Core;
 use crate::files::inode::Inode;
 use crate::mounted::dir_table::{Known, TableView};
-use crate::names::dir::{self, Entry, Name};
+use crate::names::dir::{self, Dentry, Name};
 use crate::names::resolve::Start;
 use crate::vocabulary::columns::Rows;
 use crate::vocabulary::error::Outcome;
@@ -330,7 +330,7 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         lanes: &mut Lanes,
         sink: &mut Sink<'_, R>,
     ) -> Outcome<()> {
-        match Entry::probe(core, lane.at, self.name(&lane))? {
+        match Dentry::probe(core, lane.at, self.name(&lane))? {
             Some((ino, kind)) => self.enter(core, lane, ino, kind, lanes, sink),
             None => return self.slowly(core, lane, lanes, sink),
         }

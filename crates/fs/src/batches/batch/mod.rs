@@ -96,7 +96,7 @@ impl Volume {
             root,
             base: options.base.map_or(root, |ino| ino.0),
             follow: options.follow,
-            who: &options.caller,
+            caller: &options.caller,
         };
         let mut batch = LookupBatch::new(&start, !rows.wants().attributes().is_empty());
         let mut found = 0;

@@ -2,12 +2,12 @@
 
 use super::change::{Applied, Change};
 use super::engine::{DirEngine, Frozen, LookupRequest, Rebuilt};
-use super::plan::{self, BatchPlan, Object, Slot};
+use super::plan::{self, BatchPlan, Binding, Object};
 use crate::attempt::edit::Edit;
 use crate::files::data;
 use crate::files::inode::{self, Inode, NewInode, add_links};
 use crate::mounted::shared::Shared;
-use crate::names::dir::{self, Batch, Entry, EntryChange};
+use crate::names::dir::{self, Batch, Dentry, EntryChange};
 use crate::names::namespace;
 use crate::running::retry::Attempts;
 use crate::running::volume::Volume;
@@ -185,8 +185,9 @@ fn together<'c>(
     };
     debug_assert_eq!(done.answers.len(), made);
     if has_listener {
-        let changed = plan.slots.iter().filter(|slot| slot.before != slot.now);
-        done.names = changed.map(|slot| (Ino(inos[slot.dir as usize]), slot.name.to_vec())).collect();
+        let changed = plan.bindings.iter().filter(|binding| binding.before != binding.now);
+        done.names =
+            changed.map(|binding| (Ino(inos[binding.dir as usize]), binding.name.to_vec())).collect();
         let touched =
             plan.objects.iter().filter(|one| one.is_stamped || one.lost > 0 || one.is_moved || one.is_gone);
         done.inodes = touched.filter(|one| one.ino != 0).map(|one| Ino(one.ino)).collect();
@@ -244,10 +245,12 @@ fn make_inodes(edit: &mut Edit<'_>, plan: &BatchPlan<'_>) -> Outcome<Vec<u64>> {
 
 /// The hashes of names in directories that are new.
 fn hash_new_names(plan: &mut BatchPlan<'_>, engine: &mut dyn DirEngine) -> Outcome<()> {
-    let BatchPlan { objects, slots, .. } = plan;
-    let mut new: Vec<_> =
-        slots.iter_mut().filter(|slot| slot.now.is_some() && objects[slot.dir as usize].ino == 0).collect();
-    let names: Vec<_> = new.iter().map(|slot| LookupRequest { dir: 0, name: slot.name }).collect();
+    let BatchPlan { objects, bindings, .. } = plan;
+    let mut new: Vec<_> = bindings
+        .iter_mut()
+        .filter(|binding| binding.now.is_some() && objects[binding.dir as usize].ino == 0)
+        .collect();
+    let names: Vec<_> = new.iter().map(|binding| LookupRequest { dir: 0, name: binding.name }).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -255,20 +258,20 @@ fn hash_new_names(plan: &mut BatchPlan<'_>, engine: &mut dyn DirEngine) -> Outco
     if seen.len() != names.len() {
         return Err(unable(()));
     }
-    for (slot, seen) in new.iter_mut().zip(seen) {
-        slot.seen.hash = seen.hash;
+    for (binding, seen) in new.iter_mut().zip(seen) {
+        binding.seen.hash = seen.hash;
     }
     Ok(())
 }
 
-/// The slots that change, by directory and hash.
-fn changed_in_order<'s, 'c>(slots: &'s [Slot<'c>]) -> Vec<&'s Slot<'c>> {
-    let key = |slot: &Slot<'_>| u64::from(slot.dir) << 32 | u64::from(slot.seen.hash);
-    let changed = (0..).zip(slots).filter(|(_, slot)| slot.before != slot.now);
-    // Keys with numbers are sorted in fewer steps than the slots.
-    let mut order: Vec<(u64, u32)> = changed.map(|(number, slot)| (key(slot), number)).collect();
+/// The bindings that change, by directory and hash.
+fn changed_in_order<'s, 'c>(bindings: &'s [Binding<'c>]) -> Vec<&'s Binding<'c>> {
+    let key = |binding: &Binding<'_>| u64::from(binding.dir) << 32 | u64::from(binding.seen.hash);
+    let changed = (0..).zip(bindings).filter(|(_, binding)| binding.before != binding.now);
+    // Keys with numbers are sorted in fewer steps than the bindings.
+    let mut order: Vec<(u64, u32)> = changed.map(|(number, binding)| (key(binding), number)).collect();
     order.sort_unstable();
-    order.into_iter().map(|(_, number)| &slots[number as usize]).collect()
+    order.into_iter().map(|(_, number)| &bindings[number as usize]).collect()
 }
 
 /// Makes all names lead to their new inodes.
@@ -278,26 +281,30 @@ fn change_directories(
     plan: &BatchPlan<'_>,
     inos: &[u64],
 ) -> Outcome<()> {
-    let slots = changed_in_order(&plan.slots);
+    let bindings = changed_in_order(&plan.bindings);
     let named = |object: u32| (inos[object as usize], plan.objects[object as usize].kind);
     let is_directory = |object: Option<u32>| {
         object.is_some_and(|object| plan.objects[object as usize].kind == FileKind::Directory)
     };
     let (mut batch, mut pending) = (Batch::default(), Vec::new());
-    for of_one in slots.chunk_by(|a, b| a.dir == b.dir) {
-        let Some(dir) = of_one.first().map(|slot| slot.dir) else { continue };
+    for of_one in bindings.chunk_by(|a, b| a.dir == b.dir) {
+        let Some(dir) = of_one.first().map(|binding| binding.dir) else { continue };
         let node = Inode::directory(edit.core, inos[dir as usize])?;
         let mut wanted = Vec::with_capacity(of_one.len());
         let mut links = 0;
-        for slot in of_one {
-            links += i32::from(is_directory(slot.now)) - i32::from(is_directory(slot.before));
-            match (slot.seen.entry, slot.now) {
+        for binding in of_one {
+            links += i32::from(is_directory(binding.now)) - i32::from(is_directory(binding.before));
+            match (binding.seen.entry, binding.now) {
                 (Some((at, ..)), Some(now)) => {
                     let (ino, kind) = named(now);
-                    dir::replace(edit, Entry::at(edit.core, at)?, ino, kind);
+                    dir::replace(edit, Dentry::at(edit.core, at)?, ino, kind);
                 }
                 (_, now) => {
-                    wanted.push(EntryChange { name: slot.name, seen: slot.seen, names: now.map(named) });
+                    wanted.push(EntryChange {
+                        name: binding.name,
+                        seen: binding.seen,
+                        names: now.map(named),
+                    });
                 }
             }
         }

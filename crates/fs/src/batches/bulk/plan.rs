@@ -10,7 +10,7 @@ use super::engine::{DirEngine, LookupRequest};
 use super::names::NameMap;
 use crate::attempt::Core;
 use crate::files::inode::Inode;
-use crate::names::dir::{self, Entry, Lookup, Name};
+use crate::names::dir::{self, Dentry, Lookup, Name};
 use crate::vocabulary::error::Outcome;
 use crate::vocabulary::path;
 use crate::vocabulary::types::RenameMode;
@@ -66,7 +66,7 @@ impl<'c> Object<'c> {
 }
 
 /// A name in a directory.
-pub(super) struct Slot<'c> {
+pub(super) struct Binding<'c> {
     pub(super) dir: u32,
     pub(super) name: &'c [u8],
     pub(super) seen: Lookup,
@@ -86,16 +86,16 @@ struct Parent<'c> {
 #[derive(Clone, Copy)]
 struct SplitPath<'c> {
     parent: u32,
-    /// The last name, and its slot: that of [`Parent::found`] before any directory moved.
+    /// The last name, and its binding: that of [`Parent::found`] before any directory moved.
     name: &'c [u8],
-    slot: Option<u32>,
+    binding: Option<u32>,
 }
 
 /// The plan of a batch while it is made. Its buffers serve one batch after the other.
 #[derive(Default)]
 pub(super) struct BatchPlan<'c> {
     pub(super) objects: Vec<Object<'c>>,
-    pub(super) slots: Vec<Slot<'c>>,
+    pub(super) bindings: Vec<Binding<'c>>,
     names: NameMap<(u32, &'c [u8]), u32>,
     /// The paths of all changes, one after the other, and their directories.
     paths: Vec<SplitPath<'c>>,
@@ -164,7 +164,7 @@ fn is_plain_path(path: &[u8], may_end_in_slash: bool) -> bool {
 /// [`Code::NotResident`] where the entry is not as the engine said.
 fn verify_lookup(core: &Core<'_>, name: &[u8], seen: &Lookup) -> Outcome<()> {
     let Some((at, ino, kind)) = seen.entry else { return Ok(()) };
-    let entry = Entry::at(core, at)?;
+    let entry = Dentry::at(core, at)?;
     let is_it =
         entry.is(Name { bytes: name, hash: seen.hash }) && entry.ino() == ino && entry.kind()? == kind;
     if is_it { Ok(()) } else { Err(Code::NotResident.into()) }
@@ -189,7 +189,7 @@ impl<'c> BatchPlan<'c> {
     /// [`Code::NotResident`] for a directory without a name.
     pub(super) fn begin(&mut self, core: &Core<'_>, root: u64, base: u64) -> Outcome<()> {
         self.objects.clear();
-        self.slots.clear();
+        self.bindings.clear();
         self.names.clear();
         self.paths.clear();
         self.parents.clear();
@@ -256,27 +256,27 @@ impl<'c> BatchPlan<'c> {
             (0..).zip(&self.parents).map(|(n, parent)| (n, parent.path, self.start(parent.path))).collect();
         let mut reached = Vec::with_capacity(ways.len());
         while !ways.is_empty() {
-            let first = self.slots.len();
+            let first = self.bindings.len();
             reached.clear();
             for (parent, rest, dir) in ways.drain(..) {
                 match path::split_first(rest) {
-                    Some((name, rest)) => reached.push((parent, rest, self.slot_to_load(dir, name))),
+                    Some((name, rest)) => reached.push((parent, rest, self.binding_to_load(dir, name))),
                     None => self.parents[parent as usize].found = Some((dir, 0)),
                 }
             }
             self.seek(core, engine, first)?;
-            for (parent, rest, slot) in reached.drain(..) {
-                let found = self.slots[slot as usize].now;
+            for (parent, rest, binding) in reached.drain(..) {
+                let found = self.bindings[binding as usize].now;
                 if let Some(dir) = found.filter(|object| self.objects[*object as usize].is_directory()) {
                     ways.push((parent, rest, dir));
                 }
             }
         }
-        let first = self.slots.len();
+        let first = self.bindings.len();
         for number in 0..self.paths.len() {
             let SplitPath { parent, name, .. } = self.paths[number];
             if let Some((dir, _)) = self.parents[parent as usize].found {
-                self.paths[number].slot = Some(self.slot_to_load(dir, name));
+                self.paths[number].binding = Some(self.binding_to_load(dir, name));
             }
         }
         self.seek(core, engine, first)
@@ -298,25 +298,25 @@ impl<'c> BatchPlan<'c> {
                 parent
             });
             last = (above, Some(parent));
-            self.paths.push(SplitPath { parent, name, slot: None });
+            self.paths.push(SplitPath { parent, name, binding: None });
         }
     }
 
-    /// The slot of a name that is looked up next.
-    fn slot_to_load(&mut self, dir: u32, name: &'c [u8]) -> u32 {
-        let next = self.slots.len() as u32;
-        let slot = *self.names.entry((dir, name)).or_insert(next);
-        if slot == next {
-            self.slots.push(Slot { dir, name, seen: Lookup::default(), before: None, now: None });
+    /// The binding of a name that is looked up next.
+    fn binding_to_load(&mut self, dir: u32, name: &'c [u8]) -> u32 {
+        let next = self.bindings.len() as u32;
+        let binding = *self.names.entry((dir, name)).or_insert(next);
+        if binding == next {
+            self.bindings.push(Binding { dir, name, seen: Lookup::default(), before: None, now: None });
         }
-        slot
+        binding
     }
 
-    /// Looks up the names of all slots from `first` on.
+    /// Looks up the names of all bindings from `first` on.
     fn seek(&mut self, core: &Core<'_>, engine: &mut dyn DirEngine, first: usize) -> Outcome<()> {
-        let names: Vec<LookupRequest<'_>> = self.slots[first..]
+        let names: Vec<LookupRequest<'_>> = self.bindings[first..]
             .iter()
-            .map(|slot| LookupRequest { dir: self.objects[slot.dir as usize].ino, name: slot.name })
+            .map(|binding| LookupRequest { dir: self.objects[binding.dir as usize].ino, name: binding.name })
             .collect();
         if names.is_empty() {
             return Ok(());
@@ -325,16 +325,16 @@ impl<'c> BatchPlan<'c> {
         if seen.len() != names.len() {
             return Err(Code::NotResident.into());
         }
-        for (slot, seen) in (first..).zip(seen) {
-            verify_lookup(core, self.slots[slot].name, &seen)?;
-            self.saw(slot, seen);
+        for (binding, seen) in (first..).zip(seen) {
+            verify_lookup(core, self.bindings[binding].name, &seen)?;
+            self.saw(binding, seen);
         }
         Ok(())
     }
 
     /// Records the result of a lookup.
-    fn saw(&mut self, slot: usize, seen: Lookup) {
-        let dir = self.slots[slot].dir;
+    fn saw(&mut self, binding: usize, seen: Lookup) {
+        let dir = self.bindings[binding].dir;
         let found = seen.entry.map(|(_, ino, kind)| {
             let is_directory = kind == FileKind::Directory;
             let known = is_directory.then(|| self.above.get(&ino).copied()).flatten();
@@ -343,25 +343,25 @@ impl<'c> BatchPlan<'c> {
                 self.objects.len() as u32 - 1
             })
         });
-        let slot = &mut self.slots[slot];
-        (slot.seen, slot.before, slot.now) = (seen, found, found);
+        let binding = &mut self.bindings[binding];
+        (binding.seen, binding.before, binding.now) = (seen, found, found);
     }
 
-    /// The slot of a name. Looks the name up if `load` did not: in a new directory, or after one was renamed.
-    fn slot(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
-        if let Some(slot) = self.names.get(&(dir, name)) {
-            return Ok(*slot);
+    /// The binding of a name. Looks the name up if `load` did not: in a new directory, or after one was renamed.
+    fn binding(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
+        if let Some(binding) = self.names.get(&(dir, name)) {
+            return Ok(*binding);
         }
         let ino = self.objects[dir as usize].ino;
         let seen = match ino {
             0 => Lookup::default(),
             ino => dir::look(core, &Inode::directory(core, ino)?, Name::new(core.seed, name))?,
         };
-        let slot = self.slots.len();
-        self.slots.push(Slot { dir, name, seen, before: None, now: None });
-        self.names.insert((dir, name), slot as u32);
-        self.saw(slot, seen);
-        Ok(slot as u32)
+        let binding = self.bindings.len();
+        self.bindings.push(Binding { dir, name, seen, before: None, now: None });
+        self.names.insert((dir, name), binding as u32);
+        self.saw(binding, seen);
+        Ok(binding as u32)
     }
 
     /// Plans the changes in their order, up to one that batches cannot contain. Returns the number planned.
@@ -393,15 +393,15 @@ impl<'c> BatchPlan<'c> {
         (moved == self.moved).then_some(dir)
     }
 
-    /// The slot of a path's last name, in its directory.
-    fn last_slot(&mut self, core: &Core<'_>, path: &SplitPath<'c>, dir: u32) -> Outcome<u32> {
-        match path.slot {
-            Some(slot) if self.moved == 0 => Ok(slot),
-            _ => self.slot(core, dir, path.name),
+    /// The binding of a path's last name, in its directory.
+    fn last_binding(&mut self, core: &Core<'_>, path: &SplitPath<'c>, dir: u32) -> Outcome<u32> {
+        match path.binding {
+            Some(binding) if self.moved == 0 => Ok(binding),
+            _ => self.binding(core, dir, path.name),
         }
     }
 
-    /// The directory of a path's last name, and that name's slot.
+    /// The directory of a path's last name, and that name's binding.
     fn walk(&mut self, core: &Core<'_>, at: usize) -> Result<(u32, u32), Stop> {
         let path = self.paths[at];
         let dir = match self.known_parent(&path) {
@@ -412,7 +412,7 @@ impl<'c> BatchPlan<'c> {
                 dir
             }
         };
-        Ok((dir, self.last_slot(core, &path, dir)?))
+        Ok((dir, self.last_binding(core, &path, dir)?))
     }
 
     /// The directory with this path.
@@ -432,14 +432,14 @@ impl<'c> BatchPlan<'c> {
                 return Err(Stop::Obstacle);
             }
             let Some((name, more)) = path::split_first(rest) else { return Ok(dir) };
-            let slot = self.slot(core, dir, name)?;
-            dir = self.slots[slot as usize].now.ok_or(Code::ComponentNotFound)?;
+            let binding = self.binding(core, dir, name)?;
+            dir = self.bindings[binding as usize].now.ok_or(Code::ComponentNotFound)?;
             rest = more;
         }
     }
 
     /// Records a new inode in a directory. One that inherits an access control list is made alone.
-    fn made(&mut self, core: &Core<'_>, dir: u32, slot: u32, new: Object<'c>) -> Result<u32, Stop> {
+    fn made(&mut self, core: &Core<'_>, dir: u32, binding: u32, new: Object<'c>) -> Result<u32, Stop> {
         let (mut perm, mut gid) = (new.perm, 0);
         if let Some(group) = self.inherited_group(core, dir)? {
             gid = group;
@@ -447,7 +447,7 @@ impl<'c> BatchPlan<'c> {
         }
         let number = self.objects.len() as u32;
         self.objects.push(Object { perm, gid, ..new });
-        self.slots[slot as usize].now = Some(number);
+        self.bindings[binding as usize].now = Some(number);
         self.count(dir, 1);
         Ok(number)
     }
@@ -480,12 +480,12 @@ impl<'c> BatchPlan<'c> {
         perm: u16,
         data: &'c [u8],
     ) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, at)?;
-        if self.slots[slot as usize].now.is_some() {
+        let (dir, binding) = self.walk(core, at)?;
+        if self.bindings[binding as usize].now.is_some() {
             return Err(Code::Exists.into());
         }
         let new = Object { perm: perm & 0o7777, data, ..Object::there(kind, 0, dir) };
-        Ok(Some(self.made(core, dir, slot, new)?))
+        Ok(Some(self.made(core, dir, binding, new)?))
     }
 
     fn make_all(&mut self, core: &Core<'_>, at: usize, perm: u16) -> Result<Option<u32>, Stop> {
@@ -496,8 +496,8 @@ impl<'c> BatchPlan<'c> {
                 let above = self.parents[path.parent as usize].path;
                 let (mut dir, mut rest) = (self.start(above), above);
                 while let Some((name, more)) = path::split_first(rest) {
-                    let slot = self.slot_in(core, dir, name)?;
-                    dir = self.make_where_missing(core, dir, slot, perm)?;
+                    let binding = self.binding_in(core, dir, name)?;
+                    dir = self.make_where_missing(core, dir, binding, perm)?;
                     rest = more;
                 }
                 if self.objects[dir as usize].is_gone {
@@ -507,21 +507,27 @@ impl<'c> BatchPlan<'c> {
                 dir
             }
         };
-        let slot = self.last_slot(core, &path, dir)?;
-        Ok(Some(self.make_where_missing(core, dir, slot, perm)?))
+        let binding = self.last_binding(core, &path, dir)?;
+        Ok(Some(self.make_where_missing(core, dir, binding, perm)?))
     }
 
-    /// The slot of a name in a directory that may have been removed.
-    fn slot_in(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Result<u32, Stop> {
+    /// The binding of a name in a directory that may have been removed.
+    fn binding_in(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Result<u32, Stop> {
         if self.objects[dir as usize].is_gone {
             return Err(Stop::Obstacle);
         }
-        Ok(self.slot(core, dir, name)?)
+        Ok(self.binding(core, dir, name)?)
     }
 
-    /// The directory in a slot, which is made where the slot is empty.
-    fn make_where_missing(&mut self, core: &Core<'_>, dir: u32, slot: u32, perm: u16) -> Result<u32, Stop> {
-        match self.slots[slot as usize].now {
+    /// The directory in a binding, which is made where the binding is empty.
+    fn make_where_missing(
+        &mut self,
+        core: &Core<'_>,
+        dir: u32,
+        binding: u32,
+        perm: u16,
+    ) -> Result<u32, Stop> {
+        match self.bindings[binding as usize].now {
             Some(found) => match self.objects[found as usize].kind {
                 FileKind::Directory => Ok(found),
                 FileKind::Symlink => Err(Stop::Obstacle),
@@ -529,33 +535,33 @@ impl<'c> BatchPlan<'c> {
             },
             None => {
                 let new = Object { perm: perm & 0o7777, ..Object::there(FileKind::Directory, 0, dir) };
-                self.made(core, dir, slot, new)
+                self.made(core, dir, binding, new)
             }
         }
     }
 
     fn unlink(&mut self, core: &Core<'_>, at: usize) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, at)?;
-        let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
+        let (dir, binding) = self.walk(core, at)?;
+        let found = self.bindings[binding as usize].now.ok_or(Code::NotFound)?;
         if self.objects[found as usize].is_directory() {
             return Err(Code::IsDirectory.into());
         }
-        self.slots[slot as usize].now = None;
+        self.bindings[binding as usize].now = None;
         self.count(dir, -1);
         self.lose_name(found);
         Ok(None)
     }
 
     fn rmdir(&mut self, core: &Core<'_>, at: usize) -> Result<Option<u32>, Stop> {
-        let (dir, slot) = self.walk(core, at)?;
-        let found = self.slots[slot as usize].now.ok_or(Code::NotFound)?;
+        let (dir, binding) = self.walk(core, at)?;
+        let found = self.bindings[binding as usize].now.ok_or(Code::NotFound)?;
         if !self.objects[found as usize].is_directory() {
             return Err(Code::NotDirectory.into());
         }
         if !self.is_empty(core, found)? {
             return Err(Code::NotEmpty.into());
         }
-        self.slots[slot as usize].now = None;
+        self.bindings[binding as usize].now = None;
         self.count(dir, -1);
         self.lose_name(found);
         Ok(None)
@@ -600,8 +606,8 @@ impl<'c> BatchPlan<'c> {
     fn rename(&mut self, core: &Core<'_>, at: usize, mode: RenameMode) -> Result<Option<u32>, Stop> {
         let (from_dir, from) = self.walk(core, at)?;
         let (to_dir, to) = self.walk(core, at + 1)?;
-        let moved = self.slots[from as usize].now.ok_or(Code::NotFound)?;
-        let other = self.slots[to as usize].now;
+        let moved = self.bindings[from as usize].now.ok_or(Code::NotFound)?;
+        let other = self.bindings[to as usize].now;
         if mode == RenameMode::NoReplace && other.is_some() {
             return Err(Code::Exists.into());
         }
@@ -625,8 +631,8 @@ impl<'c> BatchPlan<'c> {
             }
             self.lose_name(other);
         }
-        self.slots[from as usize].now = None;
-        self.slots[to as usize].now = Some(moved);
+        self.bindings[from as usize].now = None;
+        self.bindings[to as usize].now = Some(moved);
         self.count(from_dir, -1);
         self.count(to_dir, i64::from(other.is_none()));
         let object = &mut self.objects[moved as usize];

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attempt::Core;
 use crate::files::inode::Inode;
-use crate::names::dir::{self, Entry, Name};
+use crate::names::dir::{self, Dentry, Name};
 use crate::running::volume::Volume;
 use crate::vocabulary::error::Outcome;
 use crate::vocabulary::options::CreateOptions;
@@ -65,13 +65,13 @@ fn rebuild(core: &Core<'_>, batch: &Batch, task: &Task, rebuilt: &mut Rebuilt) -
             Source::Small(leaf) => leaf + 5 * UNIT,
             Source::Region(index) => core.store.block(index, BlockKind::Index)?.get(x::DUMMY),
         };
-        for _ in 0..Entry::at(core, at)?.count() {
-            at = Entry::at(core, at)?.next();
+        for _ in 0..Dentry::at(core, at)?.count() {
+            at = Dentry::at(core, at)?.next();
             if removed.binary_search(&at).is_err() {
-                all.push((Entry::at(core, at)?.hash(), at));
+                all.push((Dentry::at(core, at)?.hash(), at));
             }
         }
-        after = Entry::at(core, at)?.next();
+        after = Dentry::at(core, at)?.next();
     }
     all.sort_unstable();
     assert_eq!(all.len(), task.stay as usize + (task.added.1 - task.added.0) as usize);

@@ -43,17 +43,17 @@ pub(super) fn find(
     batch: &FileBatch<'_>,
     file: &WantedFile<'_>,
 ) -> Outcome<(FileState, u64)> {
-    let ResolveOptions { base, follow, caller: who, .. } = &batch.options.resolve;
+    let ResolveOptions { base, follow, caller, .. } = &batch.options.resolve;
     let ino = match file.path {
         None => file.ino,
         Some((path, _)) => {
             let root = batch.volume.root().0;
-            let start = Start { root, base: base.map_or(root, |ino| ino.0), follow: *follow, who };
+            let start = Start { root, base: base.map_or(root, |ino| ino.0), follow: *follow, caller };
             Ino(resolve::resolve(core, &start, path)?.0)
         }
     };
     let node = ops::regular(core, ino)?;
-    access(core, who, &node, READ)?;
+    access(core, caller, &node, READ)?;
     let len = file.range.within(node.size());
     if len > MAX_WHOLE {
         return Err(Code::FileTooLarge.into());

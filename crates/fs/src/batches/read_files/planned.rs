@@ -43,10 +43,10 @@ pub(super) enum State {
 
 impl PlannedFile<'_> {
     /// Makes an attempt to copy the file's bytes to its part of the memory.
-    pub(super) fn copy(&mut self, core: &Core<'_>, who: &Caller) -> Outcome<State> {
+    pub(super) fn copy(&mut self, core: &Core<'_>, caller: &Caller) -> Outcome<State> {
         let WantedFile { ino, path, range } = &self.wanted;
         let node = ops::regular(core, *ino)?;
-        access(core, who, &node, READ)?;
+        access(core, caller, &node, READ)?;
         let len = range.within(node.size());
         let is_other = path.is_some_and(|(_, generation)| generation != node.view.get(f::GENERATION));
         if is_other || len != self.out.len() as u64 {

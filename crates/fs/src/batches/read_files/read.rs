@@ -82,12 +82,12 @@ impl FileBatch<'_> {
         planned: &mut [P],
         mut accept: impl FnMut(&mut PlannedFile<'b>, State),
     ) {
-        let who = &self.options.resolve.caller;
+        let caller = &self.options.resolve.caller;
         in_rounds(
             &self.volume.shared,
             planned,
             self.options.validates(),
-            |core, file| file.borrow_mut().copy(core, who),
+            |core, file| file.borrow_mut().copy(core, caller),
             |file, state| accept(file.borrow_mut(), state),
         );
     }

@@ -121,9 +121,9 @@ enum ViewState {
 
 impl ViewedFile {
     /// Makes an attempt to find the bytes.
-    fn find(&self, core: &Core<'_>, who: &Caller) -> Outcome<ViewState> {
+    fn find(&self, core: &Core<'_>, caller: &Caller) -> Outcome<ViewState> {
         let node = ops::regular(core, self.ino)?;
-        access(core, who, &node, READ)?;
+        access(core, caller, &node, READ)?;
         let is_other = self.generation.is_some_and(|generation| generation != node.view.get(f::GENERATION));
         if is_other || self.range.within(node.size()) != self.len || node.is_inline() {
             return Ok(if is_other || self.len > 0 { ViewState::Copied } else { ViewState::Empty });
@@ -248,14 +248,14 @@ impl FileBatch<'_> {
     /// Finds the bytes of all files, and pins those that are resident.
     fn pin_resident(&self, viewed: &mut [ViewedFile], all: &Mutex<Pins<Shared>>) {
         let threads = self.threads(viewed.len(), 4 * TOGETHER, false);
-        let who = &self.options.resolve.caller;
+        let caller = &self.options.resolve.caller;
         in_threads(threads, viewed.chunks_mut(TOGETHER), |part| {
             let Ok(mut pins) = self.pins() else { return };
             in_rounds(
                 &self.volume.shared,
                 part,
                 self.options.validates(),
-                |core, file| file.find(core, who),
+                |core, file| file.find(core, caller),
                 |file, state| {
                     file.state = state;
                     file.pin(&mut pins);

@@ -4,7 +4,7 @@ use crate::check::directories::bits::Bits;
 use crate::check::outcome::findings::Tally;
 use crate::check::outcome::invariants as iv;
 use crate::check::pass::{Claim, Pass};
-use crate::names::dir::Entry;
+use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_UNITS, entry as e, leaf as l};
 use lanefs_format::{
@@ -100,7 +100,7 @@ impl Pass<'_, '_> {
                 unit += 1;
                 continue;
             }
-            let Ok(entry) = Entry::at(self.core, leaf.at() + unit as u64 * UNIT) else {
+            let Ok(entry) = Dentry::at(self.core, leaf.at() + unit as u64 * UNIT) else {
                 dir.bad(tally, leaf.at(), &iv::LEAF_BITMAP);
                 unit += 1;
                 continue;
@@ -117,7 +117,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn scan_entry(&self, tally: &mut Tally, dir: &mut DirectoryScan, entry: Entry<'_>) {
+    fn scan_entry(&self, tally: &mut Tally, dir: &mut DirectoryScan, entry: Dentry<'_>) {
         let at = entry.view.at();
         if entry.is_dummy() {
             dir.dummies += 1;
@@ -165,11 +165,9 @@ impl Pass<'_, '_> {
                 let mut lost = DirectoryScan::new(vec![(0, *at)]);
                 self.scan_leaf(&mut Tally::new(ino), &mut lost, 0, leaf);
                 // Outside of a list, only an entry with a correct hash is accepted.
-                entries.extend(
-                    lost.entries.into_iter().filter(|(hash, at)| {
-                        Entry::at(self.core, *at).is_ok_and(|entry| entry.hash() == *hash)
-                    }),
-                );
+                entries.extend(lost.entries.into_iter().filter(|(hash, at)| {
+                    Dentry::at(self.core, *at).is_ok_and(|entry| entry.hash() == *hash)
+                }));
             }
         }
         self.known_leaves = Some(known);
@@ -192,11 +190,11 @@ impl Pass<'_, '_> {
 
     /// The name at a position that is known to be an entry's.
     pub(in crate::check) fn name_at(&self, at: u64) -> Vec<u8> {
-        Entry::at(self.core, at).map(|entry| entry.name()).unwrap_or_default()
+        Dentry::at(self.core, at).map(|entry| entry.name()).unwrap_or_default()
     }
 
     /// Inode number and type in the entry at `at`.
     pub(in crate::check) fn target_at(&self, at: u64) -> (u64, Option<FileKind>) {
-        Entry::at(self.core, at).map_or((0, None), |entry| (entry.ino(), entry.kind().ok()))
+        Dentry::at(self.core, at).map_or((0, None), |entry| (entry.ino(), entry.kind().ok()))
     }
 }

@@ -5,7 +5,7 @@ use crate::check::directories::leaves::{DirectoryScan, is_name};
 use crate::check::outcome::findings::Tally;
 use crate::check::outcome::invariants as iv;
 use crate::check::pass::Pass;
-use crate::names::dir::Entry;
+use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
 use lanefs_format::dir::{REGION_MAX, entry as e, leaf as l};
 use lanefs_format::{BlockKind, half_md4};
@@ -51,7 +51,7 @@ impl Pass<'_, '_> {
         let (mut at, mut previous) = (head, 0);
         while at != 0 {
             // Each unit is visited once, which ends every circle.
-            let Some((unit, entry)) = dir.unit(at).zip(Entry::at(self.core, at).ok()) else {
+            let Some((unit, entry)) = dir.unit(at).zip(Dentry::at(self.core, at).ok()) else {
                 dir.bad(tally, previous.max(head & !15), &iv::LIST_LINK);
                 break;
             };
@@ -129,7 +129,7 @@ impl Pass<'_, '_> {
         }
         let entries = &list.entries[region.entries.clone()];
         let with_slot = entries.len() - region.unindexed().len();
-        if Entry::at(self.core, at).map_or(usize::MAX, |dummy| dummy.count()) != with_slot {
+        if Dentry::at(self.core, at).map_or(usize::MAX, |dummy| dummy.count()) != with_slot {
             dir.bad(tally, at, &iv::REGION_COUNT);
         }
         let has_one_hash = entries.windows(2).all(|pair| pair[0].0 == pair[1].0);

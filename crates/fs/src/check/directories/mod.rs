@@ -9,7 +9,7 @@ use super::pass::{Pass, Rebuild, Saved};
 use crate::check::outcome::findings::Tally;
 use crate::check::outcome::invariants as iv;
 use crate::files::inode::FLAG_MAP_HOLES;
-use crate::names::dir::Entry;
+use crate::names::dir::Dentry;
 use crate::names::orphans;
 use crate::vocabulary::error::Outcome;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
@@ -192,7 +192,7 @@ impl Pass<'_, '_> {
         }
         self.mend(|edit| {
             for (at, kind) in &wrong_types {
-                let entry = Entry::at(edit.core, *at)?;
+                let entry = Dentry::at(edit.core, *at)?;
                 edit.tx.put(entry.view, e::KIND, *kind as u8);
             }
             Ok(())

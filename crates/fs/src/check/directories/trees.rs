@@ -5,7 +5,7 @@ use crate::check::directories::lists::{ListScan, RegionScan};
 use crate::check::outcome::findings::Tally;
 use crate::check::outcome::invariants as iv;
 use crate::check::pass::Pass;
-use crate::names::dir::Entry;
+use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
 use lanefs_format::dir::{
     BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, Slot, TREE_MAX, index as x, small_tag, tree as t,
@@ -210,7 +210,7 @@ impl Pass<'_, '_> {
         if let Some((leaf, list)) = small {
             let in_leaf = |at: u64| at & (BLOCK - 1);
             wanted = list.entries.iter().map(|(hash, at)| (in_leaf(*at), small_tag(*hash))).collect();
-            let head = Entry::at(self.core, leaf + lanefs_format::dir::LEAF_HEADER_UNITS as u64 * UNIT);
+            let head = Dentry::at(self.core, leaf + lanefs_format::dir::LEAF_HEADER_UNITS as u64 * UNIT);
             if list.regions.len() != 1 || !head.is_ok_and(|head| head.is_dummy() && head.ino() == 0) {
                 dir.bad(tally, leaf, &iv::REGION_INDEX);
             }

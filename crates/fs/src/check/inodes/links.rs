@@ -4,7 +4,7 @@
 //! blocks are read once for each range whose counts fit into memory; in order of position, which is fast.
 
 use crate::check::pass::Pass;
-use crate::names::dir::Entry;
+use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, leaf as l};
 use lanefs_format::{
@@ -73,7 +73,7 @@ impl Pass<'_, '_> {
         let mut unit = LEAF_HEADER_UNITS;
         while unit < UNITS_PER_LEAF as usize {
             let is_used = leaf.get(l::UNITS.index(unit / 64)) >> (unit % 64) & 1 != 0;
-            let entry = is_used.then(|| Entry::at(self.core, leaf.at() + unit as u64 * UNIT).ok()).flatten();
+            let entry = is_used.then(|| Dentry::at(self.core, leaf.at() + unit as u64 * UNIT).ok()).flatten();
             let Some(entry) = entry else {
                 unit += 1;
                 continue;

@@ -35,7 +35,7 @@ impl MapScan {
 
 /// The location of a pointer.
 #[derive(Clone, Copy)]
-struct Slot {
+struct PointerSlot {
     word: u64,
     /// Level of its block of pointers; for the root: depth + 1.
     level: u8,
@@ -120,7 +120,7 @@ impl Pass<'_, '_> {
         (word, depth): (u64, u8),
         holder: u64,
     ) -> Outcome<()> {
-        let slot = Slot { word, level: depth + 1, base: 0, holder, is_root: true };
+        let slot = PointerSlot { word, level: depth + 1, base: 0, holder, is_root: true };
         map.good = match Pointer::decode(word) {
             Ok(Some(p)) if p.indirect != (depth > 0) => {
                 tally.note(holder, &iv::MAP_POINTER);
@@ -137,9 +137,9 @@ impl Pass<'_, '_> {
         tally: &mut Tally,
         map: &mut MapScan,
         is_directory: bool,
-        slot: Slot,
+        slot: PointerSlot,
     ) -> Outcome<bool> {
-        let Slot { word, level, base, holder, is_root } = slot;
+        let PointerSlot { word, level, base, holder, is_root } = slot;
         let p = match Pointer::decode(word) {
             Ok(None) => return Ok(true),
             Ok(Some(p)) => p,
@@ -185,8 +185,13 @@ impl Pass<'_, '_> {
             if word == Pointer::HOLE {
                 continue;
             }
-            let below =
-                Slot { word, level: level - 1, base: base + i * width, holder: p.offset, is_root: false };
+            let below = PointerSlot {
+                word,
+                level: level - 1,
+                base: base + i * width,
+                holder: p.offset,
+                is_root: false,
+            };
             if self.walk_slot(tally, map, is_directory, below)? {
                 valid = true;
             } else {

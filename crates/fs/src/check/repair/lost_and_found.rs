@@ -87,8 +87,8 @@ fn lost_and_found(edit: &mut Edit<'_>, root: u64, secret: u64, own: bool) -> Out
             Some(entry) if entry.kind()? == FileKind::Directory => return Ok(entry.ino()),
             Some(_) => {}
             None => {
-                let (who, kind) = (&Caller::OWNER, FileKind::Directory);
-                return Ok(namespace::create(edit, who, root, name.as_bytes(), kind, 0o700, 0)?.ino);
+                let (caller, kind) = (&Caller::OWNER, FileKind::Directory);
+                return Ok(namespace::create(edit, caller, root, name.as_bytes(), kind, 0o700, 0)?.ino);
             }
         }
     }

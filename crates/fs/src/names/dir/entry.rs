@@ -24,18 +24,18 @@ impl<'n> Name<'n> {
 
 /// An entry in its leaf block. The view ends with its units.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct Dentry<'a> {
     pub(crate) view: View<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> Dentry<'a> {
     /// Loads the entry at a byte position.
     #[inline(always)]
     pub(crate) fn at(core: &Core<'a>, at: u64) -> Outcome<Self> {
         let head = Self::head(core, at)?;
         let units = entry_units(usize::from(head.get(e::NAME_LEN)));
         let view = core.store.extend(head, units * UNIT as usize)?;
-        Ok(Entry { view: view.ok_or(Fault::damaged(at, NO_ENTRY))? })
+        Ok(Dentry { view: view.ok_or(Fault::damaged(at, NO_ENTRY))? })
     }
 
     /// Loads the part before the name of the entry at a byte position.
@@ -125,8 +125,8 @@ impl<'a> Entry<'a> {
 }
 
 /// Loads the dummy entry at `at`.
-pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Entry<'a>> {
-    let entry = Entry::at(core, at)?;
+pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Dentry<'a>> {
+    let entry = Dentry::at(core, at)?;
     if !entry.is_dummy() {
         return Err(Fault::damaged(at, "no dummy entry there"));
     }
@@ -134,7 +134,7 @@ pub(crate) fn dummy<'a>(core: &Core<'a>, at: u64) -> Outcome<Entry<'a>> {
 }
 
 /// Adds to the number of entries of a region.
-pub(crate) fn add_count(edit: &mut Edit<'_>, dummy: Entry<'_>, by: i16) -> Outcome<usize> {
+pub(crate) fn add_count(edit: &mut Edit<'_>, dummy: Dentry<'_>, by: i16) -> Outcome<usize> {
     let count = dummy.view.get(e::COUNT).checked_add_signed(by);
     let count = count.ok_or(Fault::damaged(dummy.view.at(), "a wrong count of entries"))?;
     edit.tx.put(dummy.view, e::COUNT, count);
@@ -154,12 +154,12 @@ pub(crate) fn write(edit: &mut Edit<'_>, view: View<'_>, name: Name<'_>, ino: u6
 }
 
 /// Links a new entry directly after another one.
-pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) -> Outcome<()> {
+pub(crate) fn link_after(edit: &mut Edit<'_>, before: Dentry<'_>, new: View<'_>) -> Outcome<()> {
     let next = before.next();
     edit.tx.set(new, e::NEXT, next);
     edit.tx.set(new, e::PREVIOUS, before.view.at());
     if next != 0 {
-        let after = Entry::at(edit.core, next)?;
+        let after = Dentry::at(edit.core, next)?;
         edit.tx.put(after.view, e::PREVIOUS, new.at());
     }
     edit.tx.put(before.view, e::NEXT, new.at());
@@ -167,12 +167,12 @@ pub(crate) fn link_after(edit: &mut Edit<'_>, before: Entry<'_>, new: View<'_>) 
 }
 
 /// Links an entry that was removed from the list directly after another one.
-pub(crate) fn relink_after(edit: &mut Edit<'_>, before: Entry<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(crate) fn relink_after(edit: &mut Edit<'_>, before: Dentry<'_>, entry: Dentry<'_>) -> Outcome<()> {
     let (at, next) = (entry.view.at(), before.next());
     edit.tx.put(entry.view, e::NEXT, next);
     edit.tx.put(entry.view, e::PREVIOUS, before.view.at());
     if next != 0 {
-        let after = Entry::at(edit.core, next)?;
+        let after = Dentry::at(edit.core, next)?;
         edit.tx.put(after.view, e::PREVIOUS, at);
     }
     edit.tx.put(before.view, e::NEXT, at);
@@ -180,19 +180,19 @@ pub(crate) fn relink_after(edit: &mut Edit<'_>, before: Entry<'_>, entry: Entry<
 }
 
 /// Removes an entry from the list.
-pub(crate) fn unlink(edit: &mut Edit<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(crate) fn unlink(edit: &mut Edit<'_>, entry: Dentry<'_>) -> Outcome<()> {
     let (next, previous) = (entry.next(), entry.view.get(e::PREVIOUS));
     let at = entry.view.at();
     let broken = Fault::damaged(at, "a broken list of directory entries");
     if next != 0 {
-        let after = Entry::at(edit.core, next)?;
+        let after = Dentry::at(edit.core, next)?;
         if after.view.get(e::PREVIOUS) != at {
             return Err(broken);
         }
         edit.tx.put(after.view, e::PREVIOUS, previous);
     }
     if previous != 0 {
-        let before = Entry::at(edit.core, previous)?;
+        let before = Dentry::at(edit.core, previous)?;
         if before.next() != at {
             return Err(broken);
         }

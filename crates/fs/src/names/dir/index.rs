@@ -4,7 +4,7 @@
 //! is removed, one that overflowed past the free slot moves back. So the bit is exact, and a lookup reads one
 //! or two lines.
 
-use super::entry::{Entry, Name};
+use super::entry::{Dentry, Name};
 use crate::attempt::Core;
 use crate::attempt::edit::Edit;
 use crate::vocabulary::error::Outcome;
@@ -38,13 +38,13 @@ pub(crate) fn probe_bucket(view: View<'_>, bucket: usize, hash: u32) -> (u64, bo
 }
 
 /// Finds a name that has a slot.
-pub(super) fn find<'a>(core: &Core<'a>, view: View<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(super) fn find<'a>(core: &Core<'a>, view: View<'a>, name: Name<'_>) -> Outcome<Option<Dentry<'a>>> {
     let mut bucket = Slot::home(name.hash as u16);
     for _ in 0..BUCKETS {
         for i in 0..BUCKET_SLOTS {
             let slot = slot(view, bucket, i);
             if slot.tag() == name.hash as u16 && slot.position() != 0 {
-                let entry = Entry::at(core, slot.position())?;
+                let entry = Dentry::at(core, slot.position())?;
                 if entry.is(name) {
                     return Ok(Some(entry));
                 }

@@ -1,6 +1,6 @@
 //! Listing of a directory: its leaves in the order of its file map.
 
-use super::entry::Entry;
+use super::entry::Dentry;
 use crate::attempt::Core;
 use crate::files::inode::Inode;
 use crate::files::map::{self, MapState};
@@ -76,7 +76,7 @@ fn list_entries(
             unit += (units.trailing_zeros() as usize).min(64 - unit % 64);
             continue;
         }
-        let entry = Entry::at(core, at + unit as u64 * UNIT)?;
+        let entry = Dentry::at(core, at + unit as u64 * UNIT)?;
         if unit >= from && !entry.is_dummy() {
             entries.push(DirEntry {
                 ino: Ino(entry.ino()),

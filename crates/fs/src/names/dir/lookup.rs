@@ -1,6 +1,6 @@
 //! Lookup of a name in a directory, and prefetching of the memory that a change of it touches.
 
-use super::entry::{Entry, Name};
+use super::entry::{Dentry, Name};
 use super::root::root;
 use super::{index, small, tree, unindexed};
 use crate::attempt::Core;
@@ -10,7 +10,7 @@ use lanefs_format::{BLOCK, BlockKind, DirRoot};
 use lanefs_store::Store;
 
 /// Finds a name.
-pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Outcome<Option<Dentry<'a>>> {
     match root(node)? {
         DirRoot::Empty => Ok(None),
         DirRoot::Small(leaf) => small::find(core, node, leaf, name),
@@ -20,7 +20,7 @@ pub(crate) fn find<'a>(core: &Core<'a>, node: &Inode<'a>, name: Name<'_>) -> Out
 }
 
 /// Finds a name in the region of the index block at `at`.
-fn in_region<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+fn in_region<'a>(core: &Core<'a>, at: u64, name: Name<'_>) -> Outcome<Option<Dentry<'a>>> {
     let index = core.store.block(at, BlockKind::Index)?;
     match index::find(core, index, name)? {
         None if unindexed::may_have(index, name.hash) => unindexed::find(core, index, name),
@@ -56,7 +56,7 @@ impl Region {
         core: &Core<'a>,
         node: &Inode<'a>,
         name: Name<'_>,
-    ) -> Outcome<Option<Entry<'a>>> {
+    ) -> Outcome<Option<Dentry<'a>>> {
         match self.index {
             Some(index) => in_region(core, index, name),
             None => find(core, node, name),
@@ -75,13 +75,13 @@ impl Region {
 
     /// Prefetches the entry after the dummy.
     pub(crate) fn prefetch_first(self, core: &Core) {
-        let first = self.dummy(core).and_then(|at| Entry::at(core, at).ok()).map(|dummy| dummy.next());
+        let first = self.dummy(core).and_then(|at| Dentry::at(core, at).ok()).map(|dummy| dummy.next());
         core.store.prefetch(first.unwrap_or(0));
     }
 }
 
 /// Prefetches the lines that the removal of an entry and of its inode touches.
-pub(crate) fn prefetch_removal(core: &Core, entry: &Entry<'_>) {
+pub(crate) fn prefetch_removal(core: &Core, entry: &Dentry<'_>) {
     use lanefs_format::dir::entry as e;
     let at = entry.view.at();
     let inode = entry.ino().wrapping_mul(core.store.inode_size().bytes());

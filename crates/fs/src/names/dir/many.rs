@@ -4,7 +4,7 @@
 //! tree, which are a few for some hundred entries.
 
 use super::batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
-use super::entry::{self, Entry, Name};
+use super::entry::{self, Dentry, Name};
 use super::lookup::find;
 use super::root::{root, set_root};
 use super::tree::{self, Child, REGION};
@@ -436,7 +436,7 @@ pub(crate) fn finish(
         region::free_index(edit, node, index)?;
     }
     for at in &work.removed {
-        let entry = Entry::at(edit.core, *at)?;
+        let entry = Dentry::at(edit.core, *at)?;
         edit.lose_name(entry.ino(), entry.kind(), MoveCause::Batch);
         leaf::free(edit, node, entry.view, entry.units())?;
     }

@@ -25,7 +25,7 @@ mod unindexed;
 mod update;
 
 pub use batch::{Added, Batch, Built, Head, Home, Lookup, Source, Task};
-pub(crate) use entry::{Entry, Name};
+pub(crate) use entry::{Dentry, Name};
 pub(crate) use index::{bucket_at, probe_bucket};
 pub(crate) use list::{leaf_entries, list};
 pub(crate) use lookup::{Region, find, prefetch_removal};

@@ -1,6 +1,6 @@
 //! Hash regions: insertion, removal, split and merge.
 
-use super::entry::{self, Entry, Name};
+use super::entry::{self, Dentry, Name};
 use super::root::{root, set_root};
 use super::tree::{self, Child, REGION, TreePath};
 use super::{index, leaf, small, unindexed};
@@ -25,7 +25,7 @@ pub(super) fn free_index(edit: &mut Edit<'_>, node: Inode<'_>, at: u64) -> Outco
 }
 
 /// Loads the index block of a region and its dummy entry.
-fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Entry<'v>)> {
+fn region<'v>(edit: &Edit<'v>, at: u64) -> Outcome<(View<'v>, Dentry<'v>)> {
     let view = edit.store().block(at, BlockKind::Index)?;
     let dummy = entry::dummy(edit.core, view.get(x::DUMMY))?;
     let is_full = dummy.count() >= REGION_MAX;
@@ -50,7 +50,7 @@ pub(super) fn from_small(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64) -> Out
 }
 
 /// Moves the index of a single region with few entries in a single leaf into the inode.
-fn to_small(edit: &mut Edit<'_>, node: Inode<'_>, dummy: Entry<'_>, index: u64) -> Outcome<()> {
+fn to_small(edit: &mut Edit<'_>, node: Inode<'_>, dummy: Dentry<'_>, index: u64) -> Outcome<()> {
     let members = small::members(edit.core, dummy)?;
     small::set_index(edit, node, &members);
     edit.tx.put(dummy.view, e::INODE, 0);
@@ -93,7 +93,7 @@ fn make_room(
     node: Inode<'_>,
     path: TreePath,
     old: View<'_>,
-    dummy: Entry<'_>,
+    dummy: Dentry<'_>,
     hash: u32,
 ) -> Outcome<bool> {
     let mut only = unindexed::hash(edit.core, old)?;
@@ -122,8 +122,8 @@ fn make_room(
 fn members<'v>(
     edit: &Edit<'v>,
     index: View<'_>,
-    dummy: Entry<'_>,
-) -> Outcome<(Vec<(u32, Entry<'v>)>, Entry<'v>)> {
+    dummy: Dentry<'_>,
+) -> Outcome<(Vec<(u32, Dentry<'v>)>, Dentry<'v>)> {
     let positions: Vec<u64> = index::slots(index).map(Slot::position).collect();
     if positions.len() != dummy.count() {
         return Err(Fault::damaged(index.at(), "a region index block with a wrong number of slots"));
@@ -133,13 +133,13 @@ fn members<'v>(
     }
     let mut entries = Vec::with_capacity(positions.len());
     for at in positions {
-        let entry = Entry::at(edit.core, at)?;
+        let entry = Dentry::at(edit.core, at)?;
         entries.push((entry.hash(), entry));
     }
     let mut last = None;
     for (_, entry) in &entries {
         let next = entry.next();
-        if next == 0 || Entry::at(edit.core, next)?.is_dummy() {
+        if next == 0 || Dentry::at(edit.core, next)?.is_dummy() {
             last = Some(*entry);
         }
     }
@@ -153,8 +153,8 @@ fn open_right(
     node: Inode<'_>,
     path: TreePath,
     old: View<'_>,
-    dummy: Entry<'_>,
-    (last, lowest): (Entry<'_>, u32),
+    dummy: Dentry<'_>,
+    (last, lowest): (Dentry<'_>, u32),
 ) -> Outcome<()> {
     let (second, index) = new_region(edit, node, lowest)?;
     entry::link_after(edit, last, second)?;
@@ -169,7 +169,7 @@ fn open_left(
     node: Inode<'_>,
     path: TreePath,
     old: View<'_>,
-    dummy: Entry<'_>,
+    dummy: Dentry<'_>,
     lowest: u32,
 ) -> Outcome<()> {
     let (second, index) = new_region(edit, node, lowest)?;
@@ -199,8 +199,8 @@ fn split(
     node: Inode<'_>,
     path: TreePath,
     old: View<'_>,
-    dummy: Entry<'_>,
-    (entries, last): (&[(u32, Entry<'_>)], Entry<'_>),
+    dummy: Dentry<'_>,
+    (entries, last): (&[(u32, Dentry<'_>)], Dentry<'_>),
     (pivot, lowest): (usize, u32),
 ) -> Outcome<()> {
     // Position of the entry that follows the region in the list: the dummy of the next region, or 0.
@@ -212,7 +212,7 @@ fn split(
 
     let left_index = new_index(edit, node, dummy.view.at())?;
     let (second, right_index) = new_region(edit, node, lowest)?;
-    let second = Entry::at(edit.core, second.at())?;
+    let second = Dentry::at(edit.core, second.at())?;
     for (index, part) in [(left_index, left), (right_index, right)] {
         for (hash, entry) in part {
             index::add(edit, index, Slot::new(*hash, entry.view.at()), true)?;
@@ -232,7 +232,7 @@ fn split(
     }
     edit.tx.put(before.view, e::NEXT, after);
     if after != 0 {
-        let after = Entry::at(edit.core, after)?;
+        let after = Dentry::at(edit.core, after)?;
         edit.tx.put(after.view, e::PREVIOUS, before.view.at());
     }
 
@@ -244,7 +244,7 @@ fn split(
 
 /// Divides the entries at a hash near the middle by rank, in linear time, with the lower ones first. Returns
 /// their number and the hash; `None` where all hashes are the same.
-fn pivot(entries: &mut [(u32, Entry<'_>)]) -> Option<(usize, u32)> {
+fn pivot(entries: &mut [(u32, Dentry<'_>)]) -> Option<(usize, u32)> {
     let middle = entries.len() / 2;
     let (low, (median, _), high) = entries.select_nth_unstable_by_key(middle, |(hash, _)| *hash);
     let median = *median;
@@ -265,7 +265,7 @@ fn pivot(entries: &mut [(u32, Entry<'_>)]) -> Option<(usize, u32)> {
     Some((below, lowest))
 }
 
-pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Dentry<'_>) -> Outcome<()> {
     let (hash, at, units) = (entry.hash(), entry.view.at(), entry.units());
     let (path, index_at) = tree::locate(edit.core, &node, hash)?;
     let (index, dummy) = region(edit, index_at)?;
@@ -304,7 +304,7 @@ pub(super) fn drop_empty(edit: &mut Edit<'_>, node: Inode<'_>, lowest: u32) -> O
         }
         empty = None;
         for at in beside.into_iter().filter(|at| *at != 0) {
-            let other = Entry::at(edit.core, at)?;
+            let other = Dentry::at(edit.core, at)?;
             if other.is_dummy() && other.count() == 0 {
                 empty = Some(other.hash());
             }

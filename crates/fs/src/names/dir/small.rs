@@ -2,7 +2,7 @@
 //!
 //! The dummy entry that opens the list is always the first entry of the leaf.
 
-use super::entry::{self, Entry, Name};
+use super::entry::{self, Dentry, Name};
 use super::leaf;
 use super::root::{root, set_root};
 use crate::attempt::Core;
@@ -35,14 +35,14 @@ pub(crate) fn find<'a>(
     node: &Inode<'a>,
     leaf: u64,
     name: Name<'_>,
-) -> Outcome<Option<Entry<'a>>> {
+) -> Outcome<Option<Dentry<'a>>> {
     let size = core.store.inode_size();
     let mut slots = candidates(node.view, size, name.hash);
     while slots != 0 {
         let unit = unit_of(node.view, size, slots.trailing_zeros());
         slots &= slots - 1;
         if unit != 0 {
-            let entry = Entry::at(core, leaf.wrapping_add(unit * UNIT))?;
+            let entry = Dentry::at(core, leaf.wrapping_add(unit * UNIT))?;
             if entry.is(name) {
                 return Ok(Some(entry));
             }
@@ -102,12 +102,12 @@ pub(super) fn fill(
 }
 
 /// Loads the dummy entry of a small directory.
-pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Entry<'a>> {
+pub(super) fn head<'a>(core: &Core<'a>, leaf: u64) -> Outcome<Dentry<'a>> {
     entry::dummy(core, leaf + LEAF_HEADER_UNITS as u64 * UNIT)
 }
 
 /// True for a dummy entry that is where that of a small directory is: the first entry of its leaf.
-pub(super) fn is_head(dummy: Entry<'_>) -> bool {
+pub(super) fn is_head(dummy: Dentry<'_>) -> bool {
     dummy.view.at() & (BLOCK - 1) == LEAF_HEADER_UNITS as u64 * UNIT
 }
 
@@ -137,7 +137,7 @@ pub(super) fn insert(
     Ok(true)
 }
 
-pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Entry<'_>) -> Outcome<()> {
+pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Dentry<'_>) -> Outcome<()> {
     let size = edit.store().inode_size();
     let at = entry.view.at();
     let slot = (0..size.small_entries() as u32)
@@ -158,11 +158,11 @@ pub(super) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, leaf: u64, entry: Ent
 }
 
 /// Lists the entries of a region in the order of the list; no more than its dummy counts.
-pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entry<'a>>> {
+pub(super) fn members<'a>(core: &Core<'a>, dummy: Dentry<'a>) -> Outcome<Vec<Dentry<'a>>> {
     let mut members = Vec::with_capacity(dummy.count());
     let mut at = dummy.next();
     for _ in 0..dummy.count() {
-        let entry = Entry::at(core, at)?;
+        let entry = Dentry::at(core, at)?;
         if entry.is_dummy() {
             return Err(Fault::damaged(dummy.view.at(), "a region with fewer entries than it counts"));
         }
@@ -173,7 +173,7 @@ pub(super) fn members<'a>(core: &Core<'a>, dummy: Entry<'a>) -> Outcome<Vec<Entr
 }
 
 /// Fills the small index from the list, or empties it.
-pub(super) fn set_index(edit: &mut Edit<'_>, node: Inode<'_>, entries: &[Entry<'_>]) {
+pub(super) fn set_index(edit: &mut Edit<'_>, node: Inode<'_>, entries: &[Dentry<'_>]) {
     let size = edit.store().inode_size();
     for slot in 0..size.small_entries() {
         let entry = entries.get(slot);

@@ -5,7 +5,7 @@
 //! of those with a slot. The index is full while there are any: the entry that follows the dummy takes a slot
 //! that becomes free. So names with other hashes never pay for them.
 
-use super::entry::{self, Entry, Name};
+use super::entry::{self, Dentry, Name};
 use super::index;
 use crate::attempt::Core;
 use crate::attempt::edit::Edit;
@@ -24,7 +24,7 @@ pub(super) fn hash(core: &Core<'_>, index: View<'_>) -> Outcome<Option<u32>> {
         return Ok(None);
     }
     let dummy = entry::dummy(core, index.get(x::DUMMY))?;
-    Ok(Some(Entry::at(core, dummy.next())?.hash()))
+    Ok(Some(Dentry::at(core, dummy.next())?.hash()))
 }
 
 /// Tells whether a name that has no slot may be one of these entries. With so many names of one hash, their
@@ -36,12 +36,12 @@ pub(super) fn may_have(index: View<'_>, hash: u32) -> bool {
 
 /// Finds a name among these entries.
 #[cold]
-pub(super) fn find<'a>(core: &Core<'a>, index: View<'a>, name: Name<'_>) -> Outcome<Option<Entry<'a>>> {
+pub(super) fn find<'a>(core: &Core<'a>, index: View<'a>, name: Name<'_>) -> Outcome<Option<Dentry<'a>>> {
     let mut at = entry::dummy(core, index.get(x::DUMMY))?.next();
     // An entry that was passed ends a circle: it is remembered at each power of two.
     let mut passed = 0;
     for number in 1..=count(index) {
-        let entry = Entry::at(core, at)?;
+        let entry = Dentry::at(core, at)?;
         if at == passed {
             return Err(Fault::damaged(at, "a list of entries that is a circle"));
         }
@@ -75,11 +75,11 @@ pub(super) fn add(edit: &mut Edit<'_>, index: View<'_>) -> Outcome<()> {
 pub(super) fn remove(
     edit: &mut Edit<'_>,
     index: View<'_>,
-    dummy: Entry<'_>,
-    entry: Entry<'_>,
+    dummy: Dentry<'_>,
+    entry: Dentry<'_>,
 ) -> Outcome<()> {
     let (hash, at, before) = (entry.hash(), entry.view.at(), entry.view.get(e::PREVIOUS));
-    let first = Entry::at(edit.core, dummy.next())?;
+    let first = Dentry::at(edit.core, dummy.next())?;
     if first.is_dummy() || first.hash() != hash {
         return Err(Fault::damaged(index.at(), "entries with several hashes where the index has no slots"));
     }
@@ -89,7 +89,7 @@ pub(super) fn remove(
     }
     entry::unlink(edit, entry)?;
     if had_slot && before != first.view.at() {
-        let before = Entry::at(edit.core, before)?;
+        let before = Dentry::at(edit.core, before)?;
         entry::unlink(edit, first)?;
         entry::relink_after(edit, before, first)?;
     }

@@ -1,6 +1,6 @@
 //! Adding, removing and replacing an entry of a directory.
 
-use super::entry::{Entry, Name};
+use super::entry::{Dentry, Name};
 use super::root::root;
 use super::{region, small};
 use crate::attempt::edit::Edit;
@@ -33,7 +33,7 @@ pub(crate) fn insert(
 }
 
 /// Removes an entry that [`find`](super::find) returned. Frees the space that it used.
-pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> Outcome<()> {
+pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Dentry<'_>) -> Outcome<()> {
     edit.lose_name(entry.ino(), entry.kind(), MoveCause::Remove);
     match root(&node)? {
         DirRoot::Small(leaf) => small::remove(edit, node, leaf, entry),
@@ -42,7 +42,7 @@ pub(crate) fn remove(edit: &mut Edit<'_>, node: Inode<'_>, entry: Entry<'_>) -> 
 }
 
 /// Makes an entry name another inode (rename onto an existing name, exchange).
-pub(crate) fn replace(edit: &mut Edit<'_>, entry: Entry<'_>, ino: u64, kind: FileKind) {
+pub(crate) fn replace(edit: &mut Edit<'_>, entry: Dentry<'_>, ino: u64, kind: FileKind) {
     use lanefs_format::dir::entry as e;
     edit.lose_name(entry.ino(), entry.kind(), MoveCause::Replace);
     edit.tx.put(entry.view, e::INODE, ino);

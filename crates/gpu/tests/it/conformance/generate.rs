@@ -6,7 +6,7 @@ use lanefs::{Caller, FileKind, RenameMode, SetAttr, Volume};
 use lanefs_testkit::seeded::Seeded;
 use std::ops::Range;
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 
 /// Directories of most changes; the first five exist at the beginning.
 const DIRS: [&str; 9] = ["/a", "/b", "/a/b", "/g", "/w", "/a/b/c", "/g/s", "/x", "/b/c"];
@@ -45,16 +45,16 @@ pub(crate) fn prepare(volume: &Volume) -> lanefs::Result<()> {
         volume.mkdir_all(dir, 0o755)?;
     }
     let group = SetAttr { gid: Some(77), perm: Some(0o2775), ..SetAttr::default() };
-    volume.setattr(&WHO, volume.resolve("/g")?.ino, &group)?;
+    volume.setattr(&CALLER, volume.resolve("/g")?.ino, &group)?;
     let long = format!("{}a", "./".repeat(400));
     let links = [("/to-a", "a"), ("/a/up", ".."), ("/dangling", "nowhere"), ("/loop", "loop")];
     for (path, to) in links.into_iter().chain([("/a/b/far", "/b"), ("/a/long", &long)]) {
         let (dir, name) = volume.resolve_parent(path.as_bytes())?;
-        volume.symlink_at(&WHO, dir, name, to.as_bytes())?;
+        volume.symlink_at(&CALLER, dir, name, to.as_bytes())?;
     }
     let two = volume.write_file("/two", "two names")?;
-    volume.link(&WHO, two.ino, volume.resolve("/a")?.ino, b"two")?;
-    volume.mknod(&WHO, volume.root(), b"pipe", FileKind::Fifo, 0o600, 0)?;
+    volume.link(&CALLER, two.ino, volume.resolve("/a")?.ino, b"two")?;
+    volume.mknod(&CALLER, volume.root(), b"pipe", FileKind::Fifo, 0o600, 0)?;
     Ok(())
 }
 

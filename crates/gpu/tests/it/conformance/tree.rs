@@ -3,7 +3,7 @@
 use lanefs::{Caller, FileKind, Ino, SetAttr, Time, Volume};
 use std::collections::{BTreeMap, HashMap};
 
-const WHO: Caller = Caller::OWNER;
+const CALLER: Caller = Caller::OWNER;
 
 /// A time before all tests: directories have it until their content changes.
 const LONG_AGO: Time = Time(1_000_000_000);
@@ -37,12 +37,12 @@ pub(crate) fn tree(volume: &Volume) -> Result<Tree, String> {
     while let Some((dir, above)) = pending.pop() {
         let mut cookie = 0;
         loop {
-            let page = volume.readdir(&WHO, dir, cookie, 500).map_err(|error| at(&above, &error))?;
+            let page = volume.readdir(&CALLER, dir, cookie, 500).map_err(|error| at(&above, &error))?;
             let Some(last) = page.last() else { break };
             cookie = last.cookie;
             for entry in page {
                 let path = [&above[..], b"/", &entry.name].concat();
-                let found = volume.lookup(&WHO, dir, &entry.name).map_err(|error| at(&path, &error))?;
+                let found = volume.lookup(&CALLER, dir, &entry.name).map_err(|error| at(&path, &error))?;
                 if found != (entry.ino, entry.kind) {
                     return Err(at(&path, &"is listed as another one than is found"));
                 }
@@ -51,7 +51,7 @@ pub(crate) fn tree(volume: &Volume) -> Result<Tree, String> {
                     return Err(at(&path, &"its entry has another type"));
                 }
                 if node.kind == FileKind::Directory {
-                    let up = volume.lookup(&WHO, entry.ino, b"..").map_err(|error| at(&path, &error))?;
+                    let up = volume.lookup(&CALLER, entry.ino, b"..").map_err(|error| at(&path, &error))?;
                     if up.0 != dir {
                         return Err(at(&path, &"its parent is another one"));
                     }
@@ -87,7 +87,7 @@ fn node(volume: &Volume, ino: Ino, path: &[u8]) -> Result<Node, String> {
     match attr.kind {
         FileKind::File => {
             content.resize(attr.size as usize, 0);
-            let read = volume.read(&WHO, ino, 0, &mut content).map_err(failed)?;
+            let read = volume.read(&CALLER, ino, 0, &mut content).map_err(failed)?;
             if read != content.len() {
                 return Err(at(path, &format!("{read} bytes of {}", content.len())));
             }
@@ -125,7 +125,7 @@ pub(crate) fn age(volume: &Volume, tree: &Tree) -> lanefs::Result<()> {
     let long_ago = SetAttr { mtime: Some(LONG_AGO), ..SetAttr::default() };
     for (path, _) in tree.iter().filter(|(_, node)| node.is_changed) {
         let dir = volume.resolve_no_follow(path)?.ino;
-        volume.setattr(&WHO, dir, &long_ago)?;
+        volume.setattr(&CALLER, dir, &long_ago)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-pub const WHO: Caller = Caller::OWNER;
+pub const CALLER: Caller = Caller::OWNER;
 
 /// Two names that have the same hash with the seed of [`options`]; the first one exists.
 pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
@@ -87,16 +87,16 @@ pub fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
 pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
     let mut dirs = vec![(volume.root(), Vec::new())];
     let [there, _] = SAME_HASH.map(str::as_bytes);
-    volume.create_file(&WHO, volume.root(), there, 0o644).expect("file");
+    volume.create_file(&CALLER, volume.root(), there, 0o644).expect("file");
     // Links within links, with a remaining path after each.
     for (name, to) in [("m", "."), ("n", "m/m/dir-0/../"), ("o", "n/m/n")] {
-        volume.symlink_at(&WHO, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
+        volume.symlink_at(&CALLER, volume.root(), name.as_bytes(), to.as_bytes()).expect("symlink");
     }
     let mut paths = vec![[b"/", there].concat()];
     for (number, files) in [0, 1, 7, 8, 9, 27, 28, 29, 200, 256, 257, 700, 3000].into_iter().enumerate() {
         let (parent, above) = numbers.pick(&dirs).clone();
         let name = format!("dir-{number}").into_bytes();
-        let made = volume.mkdir(&WHO, parent, &name, 0o755).expect("mkdir").ino;
+        let made = volume.mkdir(&CALLER, parent, &name, 0o755).expect("mkdir").ino;
         let path = [&above[..], b"/", &name].concat();
         for file in 0..files {
             let long = numbers.length(200) as usize;
@@ -105,10 +105,10 @@ pub fn fill(volume: &Volume, numbers: &mut Seeded) -> Vec<Vec<u8>> {
             match numbers.below(10) {
                 0 => {
                     let to = target(&paths, &name, numbers);
-                    volume.symlink_at(&WHO, made, &name, &to).expect("symlink");
+                    volume.symlink_at(&CALLER, made, &name, &to).expect("symlink");
                 }
-                1 => drop(volume.mkdir(&WHO, made, &name, 0o700).expect("mkdir")),
-                _ => drop(volume.create_file(&WHO, made, &name, 0o644).expect("file")),
+                1 => drop(volume.mkdir(&CALLER, made, &name, 0o700).expect("mkdir")),
+                _ => drop(volume.create_file(&CALLER, made, &name, 0o644).expect("file")),
             }
         }
         paths.push(path.clone());

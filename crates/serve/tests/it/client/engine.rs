@@ -301,18 +301,18 @@ impl Engine for ServedEngine {
         Ok(stat)
     }
 
-    fn remove_all(&mut self, who: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
+    fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
         if name == b"." || name == b".." {
             return Err(Code::Invalid.into());
         }
-        let top = self.lookup(who, dir, name)?;
+        let top = self.lookup(caller, dir, name)?;
         if self.stat(top)?.kind == FileKind::Directory {
-            for (below, _, _) in self.list(who, top, 0, usize::MAX)? {
-                self.remove_all(who, top, &below)?;
+            for (below, _, _) in self.list(caller, top, 0, usize::MAX)? {
+                self.remove_all(caller, top, &below)?;
             }
-            return self.rmdir(who, dir, name);
+            return self.rmdir(caller, dir, name);
         }
-        self.unlink(who, dir, name)
+        self.unlink(caller, dir, name)
     }
 
     fn check(&mut self) -> EngineResult<Vec<String>> {

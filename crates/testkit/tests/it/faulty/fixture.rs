@@ -36,17 +36,17 @@ pub(crate) fn model_of_base() -> Model {
         for number in 0..STEPS {
             let _ = Step::new(SEED, number).on_model(&mut model);
         }
-        let who = Caller::OWNER;
+        let caller = Caller::OWNER;
         let data = model.mkdir_all(b"/data", 0o755).expect("data").id;
         let only_dir = model.mkdir_all(b"/only", 0o755).expect("only").id;
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().as_bytes().to_vec();
         for number in 0..8 {
             let (path, content) = bulk(number);
-            let made = model.create(&who, data, &name(&path), 0o644).expect("create").id;
-            model.write(&who, made, 0, &content).expect("write");
+            let made = model.create(&caller, data, &name(&path), 0o644).expect("create").id;
+            model.write(&caller, made, 0, &content).expect("write");
         }
         for number in 0..ONLY {
-            model.create(&who, only_dir, &name(&only(number)), 0o644).expect("create");
+            model.create(&caller, only_dir, &name(&only(number)), 0o644).expect("create");
         }
         model
     };
