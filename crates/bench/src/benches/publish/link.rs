@@ -127,14 +127,14 @@ fn connect(shared: &Arc<Shared>, client: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-type Piece = (Instant, Vec<u8>);
+type Transmission = (Instant, Vec<u8>);
 
 /// Reads what one side sends, and says when each piece arrives at the other one.
 fn take_in(
     shared: &Shared,
     direction: usize,
     mut from: TcpStream,
-    sender: &SyncSender<Piece>,
+    sender: &SyncSender<Transmission>,
     ready: Instant,
     is_answered: &AtomicBool,
 ) {
@@ -159,7 +159,7 @@ fn take_in(
     }
 }
 
-fn give_out(mut to: TcpStream, receiver: &Receiver<Piece>) {
+fn give_out(mut to: TcpStream, receiver: &Receiver<Transmission>) {
     for (arrives, piece) in receiver {
         std::thread::sleep(arrives.saturating_duration_since(Instant::now()));
         if to.write_all(&piece).is_err() {

@@ -11,7 +11,7 @@ const BYTES: u64 = 32 << 30;
 /// Attributes of each file: those of an inode share one block of 4,064 bytes.
 const ATTRIBUTES: u64 = 100;
 
-const WHO: &Caller = &Caller::OWNER;
+const CALLER: &Caller = &Caller::OWNER;
 
 /// Makes `count` things of the step's kind, and removes them.
 pub(super) fn measure(step: Step, count: u64, outcome: &mut Outcome) -> Result<()> {
@@ -33,19 +33,19 @@ fn name(number: u64) -> Vec<u8> {
 
 /// Makes a directory in the root.
 fn directory(volume: &Volume) -> Result<Ino> {
-    let made = volume.mkdir(WHO, volume.root(), b"dir", 0o755);
+    let made = volume.mkdir(CALLER, volume.root(), b"dir", 0o755);
     Ok(made.map_err(crate::error::Error::volume("mkdir"))?.ino)
 }
 
 fn entries(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let dir = directory(volume)?;
     outcome.time("items-entries-create", count, || {
-        (0..count).try_for_each(|i| volume.create_file(WHO, dir, &name(i), 0o644).map(drop))
+        (0..count).try_for_each(|i| volume.create_file(CALLER, dir, &name(i), 0o644).map(drop))
     })?;
     let listed = outcome.time("items-entries-list", count, || {
         let (mut cookie, mut listed) = (0, 0);
         loop {
-            let page = volume.readdir(WHO, dir, cookie, 4096)?;
+            let page = volume.readdir(CALLER, dir, cookie, 4096)?;
             let Some(last) = page.last() else { return Ok(listed) };
             (cookie, listed) = (last.cookie, listed + page.len() as u64);
         }
@@ -56,18 +56,19 @@ fn entries(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
 
 fn links(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let dir = directory(volume)?;
-    let file = volume.create_file(WHO, volume.root(), b"file", 0o644);
+    let file = volume.create_file(CALLER, volume.root(), b"file", 0o644);
     let file = file.map_err(crate::error::Error::volume("a file"))?.ino;
     outcome.time("items-links-create", count, || {
-        (0..count).try_for_each(|i| volume.link(WHO, file, dir, &name(i)).map(drop))
+        (0..count).try_for_each(|i| volume.link(CALLER, file, dir, &name(i)).map(drop))
     })?;
-    outcome
-        .time("items-links-remove", count, || (0..count).try_for_each(|i| volume.unlink(WHO, dir, &name(i))))
+    outcome.time("items-links-remove", count, || {
+        (0..count).try_for_each(|i| volume.unlink(CALLER, dir, &name(i)))
+    })
 }
 
 fn attributes(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let dir = directory(volume)?;
-    let made = (0..count.div_ceil(ATTRIBUTES)).map(|i| volume.create_file(WHO, dir, &name(i), 0o644));
+    let made = (0..count.div_ceil(ATTRIBUTES)).map(|i| volume.create_file(CALLER, dir, &name(i), 0o644));
     let files: Vec<Ino> = made
         .map(|made| made.map(|attr| attr.ino))
         .collect::<lanefs::Result<_>>()
@@ -76,13 +77,13 @@ fn attributes(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> 
     outcome.time("items-attributes-set", count, || {
         (0..count).try_for_each(|i| {
             let (ino, name) = each(i);
-            volume.setxattr(WHO, ino, name.as_bytes(), b"value", XattrMode::Set)
+            volume.setxattr(CALLER, ino, name.as_bytes(), b"value", XattrMode::Set)
         })
     })?;
     outcome.time("items-attributes-remove", count, || {
         (0..count).try_for_each(|i| {
             let (ino, name) = each(i);
-            volume.removexattr(WHO, ino, name.as_bytes())
+            volume.removexattr(CALLER, ino, name.as_bytes())
         })
     })
 }
@@ -91,14 +92,14 @@ fn attributes(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> 
 /// pages takes longer than LaneFS does.
 fn extents(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let warmed = volume.write_file("/warm", b"").and_then(|warm| {
-        (0..count).try_for_each(|i| volume.write(WHO, warm.ino, i << 12, &[7; 4096]).map(drop))?;
+        (0..count).try_for_each(|i| volume.write(CALLER, warm.ino, i << 12, &[7; 4096]).map(drop))?;
         volume.remove_file("/warm")
     });
     warmed.map_err(crate::error::Error::volume("memory of the extents"))?;
-    let file = volume.create_file(WHO, volume.root(), b"file", 0o644);
+    let file = volume.create_file(CALLER, volume.root(), b"file", 0o644);
     let file = file.map_err(crate::error::Error::volume("a file"))?.ino;
     outcome.time("items-extents-write", count, || {
-        (0..count).rev().try_for_each(|i| volume.write(WHO, file, i << 12, &[7; 4096]).map(drop))
+        (0..count).rev().try_for_each(|i| volume.write(CALLER, file, i << 12, &[7; 4096]).map(drop))
     })?;
     outcome.time("items-extents-remove", count, || volume.remove_file("/file"))
 }
@@ -107,7 +108,7 @@ fn levels(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let mut dir = volume.root();
     outcome.time("items-levels-create", count, || {
         (0..count).try_for_each(|_| {
-            dir = volume.mkdir(WHO, dir, b"dir", 0o755)?.ino;
+            dir = volume.mkdir(CALLER, dir, b"dir", 0o755)?.ino;
             Ok(())
         })
     })?;
@@ -116,7 +117,7 @@ fn levels(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
 
 fn handles(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     let dir = directory(volume)?;
-    let made = (0..count).map(|i| volume.create_file(WHO, dir, &name(i), 0o644).map(|attr| attr.ino));
+    let made = (0..count).map(|i| volume.create_file(CALLER, dir, &name(i), 0o644).map(|attr| attr.ino));
     let files: Vec<Ino> =
         made.collect::<lanefs::Result<_>>().map_err(crate::error::Error::volume("files"))?;
     outcome

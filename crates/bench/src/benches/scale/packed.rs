@@ -23,7 +23,7 @@ const STORED: u64 = 7;
 const PIECE: u64 = 1 << 20;
 const PART: u64 = 1 << 46;
 
-type Slot = [u64; SLOT / 8];
+type IndexSlot = [u64; SLOT / 8];
 
 /// The device. Nothing is durable: a flush does nothing.
 pub(super) struct Packed {
@@ -61,7 +61,7 @@ impl Packed {
     }
 
     /// Reads the slots of blocks of one piece.
-    fn slots(&self, at: u64, count: usize) -> io::Result<Vec<Slot>> {
+    fn slots(&self, at: u64, count: usize) -> io::Result<Vec<IndexSlot>> {
         let (file, position) = self.slot_at(at)?;
         let mut bytes = vec![0; count * SLOT];
         read_or_zeros(file, &mut bytes, position)?;
@@ -180,7 +180,7 @@ fn word(bytes: &[u8], i: usize) -> u64 {
 
 /// Makes the slot of a block: the number of words, their places (9 bits each), then the words. `None` for one
 /// that has too many.
-fn pack(block: &[u8]) -> Option<Slot> {
+fn pack(block: &[u8]) -> Option<IndexSlot> {
     let (mut slot, mut count) = ([0; SLOT / 8], 0);
     let words = (0..BLOCK / 8).map(|i| (i, word(block, i))).filter(|(_, word)| *word != 0);
     for (i, word) in words {
@@ -196,7 +196,7 @@ fn pack(block: &[u8]) -> Option<Slot> {
 }
 
 /// Writes the block of a slot over `block`.
-fn unpack(slot: &Slot, block: &mut [u8]) {
+fn unpack(slot: &IndexSlot, block: &mut [u8]) {
     block.fill(0);
     for i in 0..(slot[0] & STORED) as usize {
         let at = (slot[0] >> (3 + 9 * i)) as usize % (BLOCK / 8) * 8;

@@ -38,14 +38,15 @@ pub(super) enum Step {
 pub(super) type RowOf = (&'static str, &'static str, Step);
 
 /// Rows by the size of the volume.
-pub(super) const SIZES: [RowOf; 18] = [
+pub(super) const SIZES: [RowOf; 19] = [
     ("size-mkfs", "ns", Step::Make),
     ("size-mkfs-memory", "bytes", Step::Make),
     ("size-open", "ns", Step::Use),
     ("size-first-create", "ns", Step::Use),
     ("size-create", "ns/file", Step::Use),
     ("size-statfs", "ns", Step::Use),
-    ("size-sync", "ns", Step::Use),
+    ("size-sync-creates", "ns", Step::Use),
+    ("size-sync", "ns/file", Step::Use),
     ("size-write", "ns/MiB", Step::Use),
     ("size-fill", "ns/MiB", Step::Use),
     ("size-fill-slowest", "ns/MiB", Step::Use),
