@@ -2,7 +2,7 @@
 //! probes, the test that compiles the shaders, the table in docs/gpu.md.
 //!
 //! An entry has a name (also of `shaders/NAME.comp` and `shaders/NAME.spv`), its constant, the unit of work
-//! of an invocation or a workgroup, its twin (a function below `twin`) and its probe (a function below
+//! of an invocation or a workgroup, its twin (a function below `twin::kernels`) and its probe (a function below
 //! `probe`). An entry without one of them does not compile.
 
 /// Passes every kernel to a macro.
@@ -68,7 +68,7 @@ macro_rules! check_kernels {
         $(
             const _: () = {
                 #[allow(unused_imports, reason = "the twin is only looked up")]
-                use $crate::twin::$twin_in::$twin as _;
+                use $crate::twin::kernels::$twin_in::$twin as _;
                 #[allow(unused_imports, reason = "the probe is only looked up")]
                 use $crate::probe::$probe_in::$probe as _;
             };

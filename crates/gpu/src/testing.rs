@@ -15,24 +15,24 @@ use crate::shared::layout;
 use crate::shared::limits::FUEL;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{self, RankedPath};
-use crate::twin::best::best;
-use crate::twin::blake3::Value;
-use crate::twin::find::{LeafSearch, Unit};
-use crate::twin::hash_join::hash_join;
-use crate::twin::hash_text::hash_text;
+use crate::twin::headers::blake3::Value;
+use crate::twin::headers::woven::WovenText;
 use crate::twin::host::Snapshot;
-use crate::twin::leaves::MapBlock;
-use crate::twin::scan::scan;
-use crate::twin::score::score;
-use crate::twin::tally::tally;
-use crate::twin::woven::WovenText;
+use crate::twin::kernels::best::best;
+use crate::twin::kernels::find::{LeafSearch, Unit};
+use crate::twin::kernels::hash_join::hash_join;
+use crate::twin::kernels::hash_text::hash_text;
+use crate::twin::kernels::leaves::MapBlock;
+use crate::twin::kernels::scan::scan;
+use crate::twin::kernels::score::score;
+use crate::twin::kernels::tally::tally;
 use lanefs::format::INODE_CORE;
 use lanefs::{ColumnSet, ResolveOptions};
 
 pub use crate::probe::random_batches::{ExistingRegion, Maker, regions};
 pub use crate::shared::column_layout::ColumnLayout;
 pub use crate::shared::structures::{FillRequest, LearnRequest, PackedAnswers};
-pub use crate::twin::walk::Requests;
+pub use crate::twin::kernels::walk::Requests;
 
 /// Returns the GLSL files that are generated, by name.
 pub fn generated_glsl() -> [(&'static str, String); 2] {

@@ -12,7 +12,7 @@ use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{
     AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
 };
-use crate::twin::walk::Requests;
+use crate::twin::kernels::walk::Requests;
 use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
 use lanefs::format::Code;
 use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, Paths};

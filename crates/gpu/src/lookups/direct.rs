@@ -8,7 +8,7 @@ use crate::shared::column_layout::AnswerRow;
 use crate::shared::limits::MAX_DISPATCHES;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::PackedAnswers;
-use crate::twin::walk::Requests;
+use crate::twin::kernels::walk::Requests;
 use lanefs::{Column, ColumnSet, PathSet};
 
 impl Mirrored<'_> {

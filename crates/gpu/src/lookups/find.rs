@@ -9,7 +9,7 @@ use crate::resident::tables::{MirrorTables, PARAMETERS};
 use crate::shared::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::{Field, FilterProgram, FindRecord, Parameters};
-use crate::twin::find::{LeafSearch, Unit};
+use crate::twin::kernels::find::{LeafSearch, Unit};
 use crate::vulkan::{Commands, Direction, Staged};
 use lanefs::format::dir::{LEAF_UNITS, entry, entry_units};
 use lanefs::format::{FileKind, UNIT};

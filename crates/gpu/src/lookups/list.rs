@@ -8,7 +8,7 @@ use crate::resident::mirror::Mirror;
 use crate::resident::tables::{MirrorTables, PARAMETERS};
 use crate::shared::layout::LEAF_DEPTH_SHIFT;
 use crate::shared::structures::{LeafRequest, Parameters};
-use crate::twin::leaves::MapBlock;
+use crate::twin::kernels::leaves::MapBlock;
 use crate::vulkan::{Commands, Direction, Kernel, Staged};
 use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_SHIFT, inode as f};
 use lanefs::{Attr, BatchReport, Caller, DirEntry, Ino, ResolveOptions};

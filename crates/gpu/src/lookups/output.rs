@@ -5,7 +5,7 @@ use crate::kernels::Kernels;
 use crate::shared::column_layout::{AnswerRow, ColumnLayout};
 use crate::shared::layout::HOST_HEADER;
 use crate::shared::structures::{HostHeader, PackedAnswers};
-use crate::twin::pack::PACKED;
+use crate::twin::kernels::pack::PACKED;
 use crate::vulkan::{Device, Direction, Recording, Staged};
 use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet};
 use std::sync::Arc;

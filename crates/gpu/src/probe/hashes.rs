@@ -8,9 +8,9 @@ use crate::kernels::{HASH_JOIN, HASH_TEXT};
 use crate::searches::text_hash::{TextHash, woven_portions};
 use crate::shared::layout::{IS_ROOT, PORTION};
 use crate::shared::structures::JoinRecord;
-use crate::twin::hash_join::hash_join as join_twin;
-use crate::twin::hash_text::hash_text as text_twin;
-use crate::twin::woven::WovenText;
+use crate::twin::headers::woven::WovenText;
+use crate::twin::kernels::hash_join::hash_join as join_twin;
+use crate::twin::kernels::hash_text::hash_text as text_twin;
 use lanefs::Volume;
 
 /// Lengths of texts, and the hashes of these texts: their bytes count up to 250, again and again.

@@ -4,8 +4,8 @@
 use crate::error::{Error, Result};
 use crate::lookups::mirrored::Mirrored;
 use crate::shared::query::PathResult;
-use crate::twin::dir_table::DirPath;
-use crate::twin::walk::Requests;
+use crate::twin::headers::dir_table::DirPath;
+use crate::twin::kernels::walk::Requests;
 use lanefs::format::{Code, FileKind, HashSeed};
 use lanefs::{Caller, Ino, ResolveOptions, Volume};
 use std::collections::HashMap;
@@ -136,7 +136,7 @@ pub(super) fn wrong<T>(kernel: impl Into<String>, what: String) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::twin::name::ShortName;
+    use crate::twin::headers::name::ShortName;
     use lanefs::format::half_md4;
 
     #[test]

@@ -140,7 +140,7 @@ pub(crate) fn pack(context: &DeviceContext, volume: &Volume, known: &KnownPaths)
     for count in [known.paths.len() / 32 * 32 - 5, 1] {
         let from = known.paths.len() - count;
         let found = mirrored.pack_directly(&query, &known.paths[from..])?.1;
-        let expected = twin::pack::pack(&known.answers[from..]);
+        let expected = twin::kernels::pack::pack(&known.answers[from..]);
         if let Some(i) = (0..expected.len()).find(|i| found.get(*i) != Some(&expected[*i])) {
             let (found, expected) = (found.get(i), &expected[i]);
             return wrong(PACK, format!("bits {i} of {count} paths: {found:?}, not {expected:?}"));
@@ -161,7 +161,7 @@ pub(crate) fn columns(context: &DeviceContext, volume: &Volume, known: &KnownPat
     for wanted in [ColumnSet::ALL, ColumnSet::ENTRIES, ColumnSet::of(&[Column::Size, Column::Mtime])] {
         let layout = ColumnLayout::new(4, wanted);
         let found = mirrored.columns_directly(&query, wanted, &paths)?.1;
-        let expected = twin::columns::columns(&memory, query.inode_size, &layout, &answers);
+        let expected = twin::kernels::columns::columns(&memory, query.inode_size, &layout, &answers);
         for (path, (found, expected)) in paths.iter().zip(found.iter().zip(&expected)) {
             if found != expected {
                 return wrong(COLUMNS, format!("{path:?}: {found:?}, not {expected:?}"));

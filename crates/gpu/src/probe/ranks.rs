@@ -9,9 +9,9 @@ use crate::kernels::context::DeviceContext;
 use crate::kernels::{BEST, SCORE, TALLY};
 use crate::searches::ranked::RankedPaths;
 use crate::shared::layout::MAX_RANKED_PATH;
-use crate::twin::best::best;
-use crate::twin::score::score;
-use crate::twin::tally::tally;
+use crate::twin::kernels::best::best;
+use crate::twin::kernels::score::score;
+use crate::twin::kernels::tally::tally;
 use lanefs::{InodeSize, Volume};
 
 /// Terms, a path, and its score by nucleo: 16 for each letter, and bonuses. A term with a capital heeds case.

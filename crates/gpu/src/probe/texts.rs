@@ -9,8 +9,8 @@ use crate::kernels::context::DeviceContext;
 use crate::searches::scan::TextScan;
 use crate::searches::woven::{have_bits, weave, woven_bytes};
 use crate::shared::layout::{STRIP_WORDS, TEXT_WORD};
-use crate::twin::scan::scan as twin;
-use crate::twin::woven::WovenText;
+use crate::twin::headers::woven::WovenText;
+use crate::twin::kernels::scan::scan as twin;
 use lanefs::Volume;
 
 /// Lists of patterns, with texts of which each has one of them, and texts that have none. In a pattern `?`,

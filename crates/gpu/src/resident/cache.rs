@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::shared::layout::CACHE_BUCKET_WORDS;
-use crate::twin::cache::Cache;
+use crate::twin::headers::cache::Cache;
 use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::shared::layout::{DIR_BUCKET_WORDS, DIR_LENGTH_BITS, DIR_UNIT_WORDS};
-use crate::twin::dir_table::DirTable;
+use crate::twin::headers::dir_table::DirTable;
 use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::kernels::context::DeviceContext;
 use crate::resident::tables::PARAMETERS;
 use crate::shared::layout::{IS_ROOT, PORTION, WOVEN_STRIPS};
 use crate::shared::structures::{JoinRecord, Parameters, PortionRecord};
-use crate::twin::blake3::Value;
+use crate::twin::headers::blake3::Value;
 
 /// Levels of the highest tree of a dispatch.
 const LEVELS: usize = (DISPATCH / PORTION).ilog2() as usize;

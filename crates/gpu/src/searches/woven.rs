@@ -2,7 +2,7 @@
 //! invocations read neighbouring words.
 
 use crate::shared::layout::{PORTION, PORTION_WORDS, STRIP_WORDS, TEXT_WORD, WOVEN_STRIPS};
-use crate::twin::woven::woven;
+use crate::twin::headers::woven::woven;
 use std::ops::Range;
 
 /// Byte between texts. No pattern takes it.

@@ -1,15 +1,15 @@
 //! The twins of the kernels that change directories, together an engine for tests and probes.
 
-use super::build::build;
-use super::gather::gather;
 use super::host::HostCopy;
-use super::links::Words;
-use super::memory::Memory;
-use super::merge::merge;
-use super::seek::seek;
-use super::settings::KernelSettings;
 use crate::shared::limits::{FUEL, WORKGROUP};
 use crate::shared::tasks::Tasks;
+use crate::twin::headers::links::Words;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::settings::KernelSettings;
+use crate::twin::kernels::build::build;
+use crate::twin::kernels::gather::gather;
+use crate::twin::kernels::merge::merge;
+use crate::twin::kernels::seek::seek;
 use lanefs::bulk::{Batch, DirEngine, Frozen, Lookup, LookupRequest, Rebuilt, Undecided};
 use lanefs::{Volume, Watch};
 

@@ -1,8 +1,8 @@
 //! The mirror's memory on the host, for twins, and a memory that counts their reads.
 
-use super::cache::{BUCKET_WORDS, Cache};
-use super::dir_table::DirTable;
-use super::memory::Memory;
+use crate::twin::headers::cache::{BUCKET_WORDS, Cache};
+use crate::twin::headers::dir_table::DirTable;
+use crate::twin::headers::memory::Memory;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK};
 use lanefs::{Volume, Watched};
 use std::cell::{Cell, RefCell};

@@ -10,12 +10,12 @@ use lanefs::format::InodeSize;
 use lanefs::{Code, Column, ColumnSet, CreateOptions, Volume};
 use lanefs_gpu::KERNELS;
 use lanefs_gpu::testing::{ColumnLayout, Requests};
-use lanefs_gpu::twin::columns::columns;
-use lanefs_gpu::twin::dir_table::DirTable;
+use lanefs_gpu::twin::headers::dir_table::DirTable;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Reads, SECTOR, WithCache};
-use lanefs_gpu::twin::learn::learn;
-use lanefs_gpu::twin::lookup::{LookupQuery, PathResult, lookup};
-use lanefs_gpu::twin::warm::warm;
+use lanefs_gpu::twin::kernels::columns::columns;
+use lanefs_gpu::twin::kernels::learn::learn;
+use lanefs_gpu::twin::kernels::lookup::{LookupQuery, PathResult, lookup};
+use lanefs_gpu::twin::kernels::warm::warm;
 use radv::Counters;
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 
 use crate::support::{CALLER, cached, fill, gpu, options, uncached};
 use lanefs::{Access, FileKind, Ino, InodeSize, RenameMode, SetAttr, Time, Volume};
-use lanefs_gpu::twin::find::{Unit, find};
 use lanefs_gpu::twin::host::HostCopy;
+use lanefs_gpu::twin::kernels::find::{Unit, find};
 use lanefs_gpu::{Filter, Gpu, Match, MirrorOptions, Mirrored};
 use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;

@@ -3,8 +3,8 @@
 use crate::support::{CALLER, fill, gpu, options, uncached};
 use lanefs::{FileKind, Ino, InodeSize, Volume};
 use lanefs_gpu::twin::host::HostCopy;
-use lanefs_gpu::twin::leaves::{MapBlock, leaves};
-use lanefs_gpu::twin::stat::stat;
+use lanefs_gpu::twin::kernels::leaves::{MapBlock, leaves};
+use lanefs_gpu::twin::kernels::stat::stat;
 use lanefs_gpu::{Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;

@@ -7,7 +7,7 @@ use lanefs::{CreateOptions, EngineExt, Ino, InodeSize, ResolveOptions, Volume};
 use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_gpu::twin::host::{HostCopy, WithCache};
-use lanefs_gpu::twin::lookup::lookup;
+use lanefs_gpu::twin::kernels::lookup::lookup;
 use lanefs_testkit::one_hash::{self, SEED};
 
 /// The names, long ones first: a kernel leaves a long one to the host when it meets a short entry at the end

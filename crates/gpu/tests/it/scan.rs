@@ -2,7 +2,7 @@
 //! borders, and the bytes that are loaded.
 
 use crate::support::{faulty, gpu, planted};
-use lanefs_gpu::twin::woven::WovenText;
+use lanefs_gpu::twin::headers::woven::WovenText;
 use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
 use lanefs_search::{Case, DeviceSearch, QueryOptions};
 use lanefs_testkit::seeded::Seeded;

@@ -11,8 +11,8 @@ use crate::systems::workload::{flat_name, flat_names, sampled};
 use lanefs::{Code, ResolveOptions};
 use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::host::{Counting, HostCopy, WithCache};
-use lanefs_gpu::twin::lookup::{LookupQuery, lookup};
-use lanefs_gpu::twin::warm::warm;
+use lanefs_gpu::twin::kernels::lookup::{LookupQuery, lookup};
+use lanefs_gpu::twin::kernels::warm::warm;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 

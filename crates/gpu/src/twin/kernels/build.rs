@@ -1,9 +1,9 @@
 //! Twin of `shaders/build.comp`.
 
-use super::links::{Lanes, NEXT, PREVIOUS, Words, burn};
-use super::memory::Memory;
-use super::settings::KernelSettings;
 use crate::shared::tasks::TaskView;
+use crate::twin::headers::links::{Lanes, NEXT, PREVIOUS, Words, burn};
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::settings::KernelSettings;
 use lanefs::bulk::{Added, Built, Head};
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, REGION_MAX, Slot, index, small_tag};
 use lanefs::format::{BLOCK, UNIT};

@@ -1,12 +1,12 @@
 //! Twin of `shaders/fill.comp`.
 
-use super::cache::Cache;
-use super::directory::Entry;
-use super::memory::Memory;
-use super::name::ShortName;
 use crate::shared::layout::CACHED_NAME;
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::FillRequest;
+use crate::twin::headers::cache::Cache;
+use crate::twin::headers::directory::Entry;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::ShortName;
 use lanefs::format::dir::entry;
 
 /// Puts the entries that lookups requested into a directory cache.

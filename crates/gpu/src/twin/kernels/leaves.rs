@@ -1,7 +1,7 @@
 //! Twin of `shaders/leaves.comp`.
 
-use super::memory::Memory;
 use crate::shared::layout::{POINTER_BLOCK, POINTER_INDIRECT, POINTER_SLOT_BITS, POINTER_TAGS};
+use crate::twin::headers::memory::Memory;
 use lanefs::format::{BLOCK, MAX_MAP_DEPTH, POINTERS_PER_BLOCK};
 
 /// A block of a directory's file map.

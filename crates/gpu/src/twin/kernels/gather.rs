@@ -1,10 +1,10 @@
 //! Twin of `shaders/gather.comp`.
 
-use super::fuel::Fuel;
-use super::links::{Lanes, Links, NEXT, PREVIOUS, Words, burn};
-use super::memory::Memory;
-use super::settings::KernelSettings;
 use crate::shared::tasks::TaskView;
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::links::{Lanes, Links, NEXT, PREVIOUS, Words, burn};
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::settings::KernelSettings;
 use lanefs::bulk::{Added, Source};
 use lanefs::format::UNIT;
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, Slot, index};

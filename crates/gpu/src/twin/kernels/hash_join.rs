@@ -1,9 +1,9 @@
 //! Twin of `shaders/hash_join.comp`.
 
-use super::blake3::{BLOCK_BYTES, PARENT, ROOT, START, Value, compress, halves};
-use super::woven::WovenText;
 use crate::shared::layout::IS_ROOT;
 use crate::shared::structures::JoinRecord;
+use crate::twin::headers::blake3::{BLOCK_BYTES, PARENT, ROOT, START, Value, compress, halves};
+use crate::twin::headers::woven::WovenText;
 
 /// Joins the pairs of a level. The text counts what is loaded.
 pub(crate) fn hash_join(text: &WovenText<'_>, values: &mut [Value], joins: &[JoinRecord]) {

@@ -1,13 +1,13 @@
 //! Twin of `shaders/find.comp`.
 
-use super::fuel::Fuel;
-use super::memory::Memory;
 use crate::inputs::filter::Filter;
 use crate::shared::layout::{
     ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED, MODE_TYPE, WANTS_ATTRIBUTES, WANTS_DIRECTORIES,
 };
 use crate::shared::limits::COPY_FUEL;
 use crate::shared::structures::FilterProgram;
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::memory::Memory;
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, FileKind, InodeSize, UNIT, inode};
 

@@ -1,12 +1,12 @@
 //! The directory-path table, as in `shaders/dir_table.glsl` and `shaders/learn.comp`.
 
-use super::hash::{bucket_number, end_hash, mix_word};
-use super::memory::Memory;
-use super::name::word_of;
 use crate::shared::layout::{
     DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_LENGTH_BITS, DIR_PATH_MAX,
     DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE,
 };
+use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::word_of;
 use lanefs::format::HashSeed;
 use std::collections::BTreeSet;
 
@@ -29,7 +29,11 @@ impl DirPath<'_> {
 }
 
 /// Finds a directory.
-pub(super) fn known_directory<M: Memory>(memory: &M, seed: HashSeed, dir: &DirPath<'_>) -> Option<u64> {
+pub(in crate::twin) fn known_directory<M: Memory>(
+    memory: &M,
+    seed: HashSeed,
+    dir: &DirPath<'_>,
+) -> Option<u64> {
     if memory.dir_buckets() == 0 || dir.path.len() > DIR_PATH_MAX {
         return None;
     }
@@ -96,7 +100,7 @@ impl DirTable {
     }
 
     /// Puts the path of a directory into the table.
-    pub(super) fn put(&mut self, seed: HashSeed, dir: &DirPath<'_>, ino: u64) {
+    pub(in crate::twin) fn put(&mut self, seed: HashSeed, dir: &DirPath<'_>, ino: u64) {
         let hash = dir.hash(seed);
         let claim = self.claim << 20 | hash & 0xf_ffff;
         let at = bucket_number(hash, self.buckets()) as usize * DIR_BUCKET_WORDS;

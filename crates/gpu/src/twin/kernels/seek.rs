@@ -1,12 +1,12 @@
 //! Twin of `shaders/seek.comp`.
 
-use super::directory::{Directories, is_tree};
-use super::fuel::Fuel;
-use super::links::Links;
-use super::memory::Memory;
-use super::name::Name;
-use super::settings::KernelSettings;
 use crate::shared::layout::{MODE_DIRECTORY, MODE_TYPE};
+use crate::twin::headers::directory::{Directories, is_tree};
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::links::Links;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::Name;
+use crate::twin::headers::settings::KernelSettings;
 use lanefs::bulk::{Home, Lookup, LookupRequest};
 use lanefs::format::dir::{LEAF_HEADER_UNITS, REGION_MAX, entry};
 use lanefs::format::{BLOCK, DirRoot, FileKind, UNIT};

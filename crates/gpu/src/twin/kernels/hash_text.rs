@@ -1,10 +1,10 @@
 //! Twin of `shaders/hash_text.comp`.
 
-use super::blake3::{BLOCK_BYTES, CHUNK_END, CHUNK_START, ROOT, START, Value, compress};
-use super::fuel::Fuel;
-use super::woven::{WovenText, woven};
 use crate::shared::layout::{IS_ROOT, PORTION_WORDS};
 use crate::shared::structures::{Field, PortionRecord};
+use crate::twin::headers::blake3::{BLOCK_BYTES, CHUNK_END, CHUNK_START, ROOT, START, Value, compress};
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::woven::{WovenText, woven};
 
 /// Returns the chaining values of portions.
 pub(crate) fn hash_text(text: &WovenText<'_>, portions: &[PortionRecord], fuel: u32) -> Vec<Value> {

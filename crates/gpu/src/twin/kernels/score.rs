@@ -1,6 +1,5 @@
 //! Twin of `shaders/score.comp`.
 
-use super::fuel::Fuel;
 use crate::inputs::path_bundles::PathBundles;
 use crate::shared::layout::{
     BONUS_BITS, BOUNDARY, BUNDLE_PATHS, CELL_MOST_SHIFT, CELL_RUN_BITS, CELL_SCORE_BITS, CLASS_SHIFT,
@@ -8,6 +7,7 @@ use crate::shared::layout::{
     SCORE_UNDECIDED, TEXT_WORD,
 };
 use crate::shared::structures::RankProgram;
+use crate::twin::headers::fuel::Fuel;
 
 /// State of an invocation between two bytes.
 struct Rows<'r> {

@@ -1,13 +1,13 @@
 //! The directory cache, as in `shaders/cache.glsl`.
 
-use super::directory::Entry;
-use super::hash::{bucket_number, end_hash, mix_word};
-use super::memory::Memory;
-use super::name::ShortName;
 use crate::shared::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
     CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME, CACHED_NAME_WORDS,
 };
+use crate::twin::headers::directory::Entry;
+use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::ShortName;
 use lanefs::format::FileKind;
 
 /// Words of a bucket.
@@ -27,7 +27,7 @@ fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
 }
 
 /// Finds a name in the cache.
-pub(super) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Option<Entry> {
+pub(in crate::twin) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Option<Entry> {
     if memory.buckets() == 0 || name.bytes > CACHED_NAME || dir >= CACHED_INO {
         return None;
     }
@@ -83,7 +83,13 @@ impl Cache {
     }
 
     /// Puts an entry into the cache.
-    pub(super) fn insert<M: Memory>(&mut self, memory: &M, dir: u64, name: &ShortName, entry: &Entry) {
+    pub(in crate::twin) fn insert<M: Memory>(
+        &mut self,
+        memory: &M,
+        dir: u64,
+        name: &ShortName,
+        entry: &Entry,
+    ) {
         let is_long = name.bytes > CACHED_NAME;
         if self.words.is_empty() || is_long || dir >= CACHED_INO || entry.ino >= CACHED_INO {
             return;

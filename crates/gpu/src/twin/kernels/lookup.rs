@@ -1,11 +1,11 @@
 //! Twin of `shaders/lookup.comp`.
 
-use super::cache::cached;
-use super::dir_table::{DirPath, known_directory};
-use super::memory::Memory;
-use super::name::ShortName;
-use super::walk::{Requests, ResumePoint, walk};
 use crate::shared::limits::MAX_PATH;
+use crate::twin::headers::cache::cached;
+use crate::twin::headers::dir_table::{DirPath, known_directory};
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::ShortName;
+use crate::twin::kernels::walk::{Requests, ResumePoint, walk};
 use lanefs::format::{Code, FileKind, MAX_NAME};
 
 pub use crate::shared::query::{LookupQuery, PathResult};

@@ -21,17 +21,17 @@ impl<'t> WovenText<'t> {
     }
 
     /// Returns the number of words.
-    pub(super) fn words(&self) -> usize {
+    pub(in crate::twin) fn words(&self) -> usize {
         self.bytes.len() / TEXT_WORD
     }
 
-    pub(super) fn word(&self, at: usize) -> [u8; TEXT_WORD] {
+    pub(in crate::twin) fn word(&self, at: usize) -> [u8; TEXT_WORD] {
         self.count(TEXT_WORD);
         self.bytes.as_chunks().0.get(at).copied().unwrap_or_default()
     }
 
     /// Counts bytes that are loaded.
-    pub(super) fn count(&self, bytes: usize) {
+    pub(in crate::twin) fn count(&self, bytes: usize) {
         self.loaded.set(self.loaded.get() + bytes as u64);
     }
 }

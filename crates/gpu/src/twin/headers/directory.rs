@@ -1,10 +1,10 @@
 //! A name in a directory, by the directory's own structures, as in `shaders/entry.glsl` and
 //! `shaders/directory.glsl`.
 
-use super::fuel::Fuel;
-use super::memory::Memory;
-use super::name::{Name, word_of};
 use crate::shared::layout::{MODE_DIRECTORY, MODE_TYPE};
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::{Name, word_of};
 use lanefs::format::dir::{
     BUCKET_SLOTS, BUCKETS, MAX_TREE_LEVEL, REGION_MAX, Slot, TREE_MAX, entry, index, leaf, tree,
 };
@@ -12,24 +12,24 @@ use lanefs::format::{BLOCK, BlockKind, DirRoot, FileKind, InodeSize, UNIT};
 
 /// An entry that was found.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) ino: u64,
-    pub(super) kind: u32,
+pub(in crate::twin) struct Entry {
+    pub(in crate::twin) ino: u64,
+    pub(in crate::twin) kind: u32,
     /// Its position; 0 where it was in the cache.
-    pub(super) at: u64,
+    pub(in crate::twin) at: u64,
 }
 
-pub(super) type Known<T> = Option<T>;
+pub(in crate::twin) type Known<T> = Option<T>;
 
 /// The directories of a memory.
-pub(super) struct Directories<'m, M> {
-    pub(super) memory: &'m M,
-    pub(super) inode_size: InodeSize,
-    pub(super) fuel: &'m Fuel,
+pub(in crate::twin) struct Directories<'m, M> {
+    pub(in crate::twin) memory: &'m M,
+    pub(in crate::twin) inode_size: InodeSize,
+    pub(in crate::twin) fuel: &'m Fuel,
 }
 
 /// Tells whether a directory's root names a tree block.
-pub(super) fn is_tree(root: u64) -> bool {
+pub(in crate::twin) fn is_tree(root: u64) -> bool {
     root & DirRoot::FORM == DirRoot::Tree(BLOCK).word() % BLOCK
 }
 
@@ -71,7 +71,7 @@ impl<M: Memory> Directories<'_, M> {
         FileKind::from_number(kind as u8).map(|_| Some(Entry { ino, kind, at }))
     }
 
-    pub(super) fn find_small(&self, inode: u64, leaf: u64, name: &Name<'_>) -> Known<Option<Entry>> {
+    pub(in crate::twin) fn find_small(&self, inode: u64, leaf: u64, name: &Name<'_>) -> Known<Option<Entry>> {
         let size = self.inode_size;
         let tag = (name.hash >> 24) * 0x0101_0101;
         let word = |at: usize| self.memory.word(inode.wrapping_add(at as u64));
@@ -94,7 +94,7 @@ impl<M: Memory> Directories<'_, M> {
         Some(None)
     }
 
-    pub(super) fn find_in_region(&self, at: u64, name: &Name<'_>) -> Known<Option<Entry>> {
+    pub(in crate::twin) fn find_in_region(&self, at: u64, name: &Name<'_>) -> Known<Option<Entry>> {
         if !at.is_multiple_of(BLOCK) {
             return None;
         }
@@ -129,7 +129,7 @@ impl<M: Memory> Directories<'_, M> {
         None
     }
 
-    pub(super) fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
+    pub(in crate::twin) fn region_of(&self, root: u64, hash: u32) -> Known<u64> {
         let (mut level, mut count) =
             (root as u32 >> DirRoot::LEVEL_SHIFT & 3, (root % BLOCK) as u32 >> DirRoot::COUNT_SHIFT);
         let (mut block, mut above) = (root - root % BLOCK, u32::from(MAX_TREE_LEVEL) + 1);
@@ -170,7 +170,7 @@ impl<M: Memory> Directories<'_, M> {
 
     /// Finds a name in a directory. With `is_known` an entry has said that it is a directory, so the sector
     /// with its mode is not read. `None`: the kernel's UNKNOWN.
-    pub(super) fn find(&self, dir: u64, is_known: bool, name: &Name<'_>) -> Known<Option<Entry>> {
+    pub(in crate::twin) fn find(&self, dir: u64, is_known: bool, name: &Name<'_>) -> Known<Option<Entry>> {
         let size = self.inode_size;
         let inode = dir.wrapping_mul(size.bytes());
         let root = self.memory.quad(inode.wrapping_add(size.dir_root().offset as u64))?;

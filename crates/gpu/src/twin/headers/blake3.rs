@@ -8,16 +8,16 @@ type Word = [u32; 4];
 /// A chaining value.
 pub(crate) type Value = [u32; 8];
 
-pub(super) const START: Value =
+pub(in crate::twin) const START: Value =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// Flags of a block: the first and the last one of a portion, two chaining values, the end of a text.
-pub(super) const CHUNK_START: u32 = 1;
-pub(super) const CHUNK_END: u32 = 2;
-pub(super) const PARENT: u32 = 4;
-pub(super) const ROOT: u32 = 8;
+pub(in crate::twin) const CHUNK_START: u32 = 1;
+pub(in crate::twin) const CHUNK_END: u32 = 2;
+pub(in crate::twin) const PARENT: u32 = 4;
+pub(in crate::twin) const ROOT: u32 = 8;
 
-pub(super) const BLOCK_BYTES: u32 = 64;
+pub(in crate::twin) const BLOCK_BYTES: u32 = 64;
 
 /// The rows of the state.
 struct State {
@@ -61,7 +61,13 @@ fn permuted([k, l, m, n]: &[Word; 4]) -> [Word; 4] {
 }
 
 /// Compresses a block of four words into a chaining value. `number` is that of the portion.
-pub(super) fn compress(value: &Value, block: [Word; 4], number: u32, bytes: u32, flags: u32) -> Value {
+pub(in crate::twin) fn compress(
+    value: &Value,
+    block: [Word; 4],
+    number: u32,
+    bytes: u32,
+    flags: u32,
+) -> Value {
     let [low, high] = halves(value);
     let mut state = State { a: low, b: high, c: halves(&START)[0], d: [number, 0, bytes, flags] };
     let mut block = block;
@@ -75,6 +81,6 @@ pub(super) fn compress(value: &Value, block: [Word; 4], number: u32, bytes: u32,
 }
 
 /// Returns the two words of a chaining value.
-pub(super) fn halves(value: &Value) -> [Word; 2] {
+pub(in crate::twin) fn halves(value: &Value) -> [Word; 2] {
     from_fn(|half| from_fn(|i| value[half * 4 + i]))
 }

@@ -1,6 +1,6 @@
 //! Twin of `shaders/stat.comp`.
 
-use super::memory::Memory;
+use crate::twin::headers::memory::Memory;
 use lanefs::format::{INODE_CORE, InodeSize};
 
 /// Returns the first bytes of each of these inodes; zeros for an inode that is absent or not in use.

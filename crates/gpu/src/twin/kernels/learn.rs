@@ -1,8 +1,8 @@
 //! Twin of `shaders/learn.comp`.
 
-use super::dir_table::{DirPath, DirTable};
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::LearnRequest;
+use crate::twin::headers::dir_table::{DirPath, DirTable};
 
 /// Puts the paths of directories that lookups have walked into a directory-path table.
 pub fn learn<P: AsRef<[u8]>>(

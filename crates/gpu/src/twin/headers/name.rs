@@ -1,23 +1,23 @@
 //! Names, as in `shaders/name.glsl`.
 
-use super::fuel::Fuel;
-use super::hash::{end_hash, mix_word};
 use crate::shared::layout::CACHED_NAME_WORDS;
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::hash::{end_hash, mix_word};
 use lanefs::format::{HashSeed, half_md4};
 
 #[derive(Clone, Copy)]
-pub(super) struct Name<'t> {
-    pub(super) bytes: &'t [u8],
-    pub(super) hash: u32,
+pub(in crate::twin) struct Name<'t> {
+    pub(in crate::twin) bytes: &'t [u8],
+    pub(in crate::twin) hash: u32,
 }
 
 impl<'t> Name<'t> {
-    pub(super) fn new(seed: HashSeed, bytes: &'t [u8], fuel: &Fuel) -> Self {
+    pub(in crate::twin) fn new(seed: HashSeed, bytes: &'t [u8], fuel: &Fuel) -> Self {
         fuel.spend(1 + bytes.len() as u32 / 32);
         Self::with_hash(half_md4(seed, bytes), bytes)
     }
 
-    pub(super) fn with_hash(hash: u32, bytes: &'t [u8]) -> Self {
+    pub(in crate::twin) fn with_hash(hash: u32, bytes: &'t [u8]) -> Self {
         Name { bytes, hash }
     }
 }
@@ -25,9 +25,9 @@ impl<'t> Name<'t> {
 /// A name as the directory cache has it. A longer name has its first words only, and is in no cache.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortName {
-    pub(super) bytes: usize,
+    pub(in crate::twin) bytes: usize,
     /// The first 24 bytes, zeros past the end.
-    pub(super) word: [u32; CACHED_NAME_WORDS],
+    pub(in crate::twin) word: [u32; CACHED_NAME_WORDS],
     pub(crate) hash: u32,
 }
 
@@ -40,7 +40,7 @@ impl ShortName {
 }
 
 /// Returns the four bytes from any offset on, the first in the lowest bits; zeros past the end.
-pub(super) fn word_of(bytes: &[u8], at: usize) -> u32 {
+pub(in crate::twin) fn word_of(bytes: &[u8], at: usize) -> u32 {
     let there = bytes.iter().skip(at).take(4).enumerate();
     there.fold(0, |word, (i, byte)| word | u32::from(*byte) << (8 * i))
 }

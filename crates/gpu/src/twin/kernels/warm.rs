@@ -1,12 +1,12 @@
 //! Twin of `shaders/warm.comp`.
 
-use super::cache::Cache;
-use super::directory::Directories;
-use super::fuel::Fuel;
-use super::memory::Memory;
-use super::name::{Name, ShortName};
 use crate::shared::layout::CACHED_NAME;
 use crate::shared::query::LookupQuery;
+use crate::twin::headers::cache::Cache;
+use crate::twin::headers::directory::Directories;
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::{Name, ShortName};
 use lanefs::format::dir::{entry, leaf};
 use lanefs::format::{BLOCK, BlockKind, UNIT};
 

@@ -1,9 +1,9 @@
 //! Twin of `shaders/columns.comp`.
 
-use super::memory::Memory;
 use crate::shared::column_layout::{AnswerRow, ColumnLayout};
 use crate::shared::layout::{ANSWER_INO_SHIFT, ANSWER_KIND_SHIFT};
 use crate::shared::query::PathResult;
+use crate::twin::headers::memory::Memory;
 use lanefs::Column;
 use lanefs::format::{BLOCK, Code, Field, FileKind, InodeSize, Word, inode as f};
 

@@ -1,14 +1,14 @@
 //! Twin of `shaders/walk.comp`.
 
-use super::cache::cached;
-use super::directory::{Directories, Entry};
-use super::fuel::Fuel;
-use super::memory::Memory;
-use super::name::{Name, ShortName};
 use crate::shared::layout::{CACHED_NAME, DIR_PATH_MAX, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
 use crate::shared::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{FillRequest, LearnRequest};
+use crate::twin::headers::cache::cached;
+use crate::twin::headers::directory::{Directories, Entry};
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::memory::Memory;
+use crate::twin::headers::name::{Name, ShortName};
 use lanefs::format::{
     Code, FileKind, INODE_ACCESS_ACL, INODE_CORE, INODE_INLINE, MAX_NAME, MAX_SYMLINKS_FOLLOWED, inode,
 };
@@ -30,15 +30,15 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResumePoint {
     /// Offset in the text.
-    pub(super) at: usize,
+    pub(in crate::twin) at: usize,
     /// The directory.
-    pub(super) dir: u64,
-    pub(super) followed: u32,
-    pub(super) has_slash: bool,
+    pub(in crate::twin) dir: u64,
+    pub(in crate::twin) followed: u32,
+    pub(in crate::twin) has_slash: bool,
     /// An entry, or the host, has said that `dir` is a directory.
-    pub(super) is_known: bool,
+    pub(in crate::twin) is_known: bool,
     /// The walk began at the start of the path and has met nothing but directories.
-    pub(super) is_plain: bool,
+    pub(in crate::twin) is_plain: bool,
 }
 
 /// Resolves a path from a state on, in as many dispatches as it takes.

@@ -1,9 +1,9 @@
 //! Twin of `shaders/scan.comp`.
 
-use super::fuel::Fuel;
-use super::woven::{WovenText, woven};
 use crate::shared::layout::{MACHINES, RUN_ON_WORDS, STRIP_WORDS};
 use crate::shared::structures::ScanProgram;
+use crate::twin::headers::fuel::Fuel;
+use crate::twin::headers::woven::{WovenText, woven};
 
 /// Returns a bit for each word of each strip in which a match ends, or may end.
 pub(crate) fn scan(program: &ScanProgram, text: &WovenText<'_>, fuel: u32) -> Vec<u32> {
