@@ -20,7 +20,8 @@ rm -rf "$folder" && mkdir "$folder" || exit 2
 # Published crates; the others have `publish = false`.
 names=$(grep -L '^publish = false' crates/*/Cargo.toml python/Cargo.toml | xargs sed -n 's/^name = "\(lanefs[^"]*\)"$/\1/p' | sort -u)
 
-# Everything packs, what is not published too (but for the fuzz targets, which need the test tools), as `cargo package` does it without options.
+# Everything packs, as `cargo package` does it without options, what is not published too; the fuzz targets do
+# not, because they need the test tools.
 "$CARGO" package --workspace --exclude lanefs-fuzz --locked --offline --no-verify --allow-dirty --quiet --target-dir "$target" 2>"$folder/log" ||
     { cat "$folder/log"; say "cargo package fails"; exit 1; }
 

@@ -5,14 +5,6 @@
 //! work on the same names in the same order, and its answers are checked. `docs/benchmarks.md` defines each
 //! row.
 //!
-//! * [`workload`]: names, paths, orders and sizes, the same for every system; knows no file system.
-//! * [`system`]: operations that rows require of a file system. [`lane`] implements them on a LaneFS volume,
-//!   [`peers`] by system calls.
-//! * [`namespace`], [`lookup`], [`read`], [`search`], [`publish`], [`concurrency`], [`alloc`], [`mount`],
-//!   [`gpu`], [`scale`]: the rows of the benchmark of that name.
-//! * [`session`]: parts, arguments, alternating runs and the report of all benchmarks.
-//! * [`report`], [`machine`]: statistics, the table for people, the object for machines; [`plot`]: pictures.
-//!
 //! Deliberately absent: profiling, and any judgement of a result beyond "goal reached or not".
 //!
 //! # Modules
@@ -22,9 +14,9 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`error`] | errors of a benchmark |
-//! | [`measure`] | repetition, values, reports, plots, the machine |
-//! | [`systems`] | LaneFS in its forms, its peers, trees and operations that all of them get |
-//! | [`session`] | one run: its arguments, its peers, its report |
+//! | [`measure`] | statistics, the table for people and the object for machines, plots, the machine; no file system |
+//! | [`systems`] | names, paths, orders and sizes, the same for every system; operations on LaneFS by its calls, and on peers by system calls |
+//! | [`session`] | one run: arguments, parts, systems in turn, the report |
 //! | [`benches`] | the benchmarks, one module each |
 //! | `cli` | the tree of commands |
 

@@ -1,10 +1,9 @@
 //! The command line of LaneFS.
 //!
-//! [`cli`] defines the command tree, [`run`] executes it, [`exit`] and [`failure`] define how it ends. Each
-//! module of [`commands`] is one command: a function over an open volume, a working directory, parsed
-//! arguments and an output. One-shot commands, the shell and commands on mounted volumes therefore run the
-//! same code. Commands do not depend on the tree above them, nor on each other: the modules next to
-//! [`commands`] contain the code that they share.
+//! [`cli`] defines the command tree, [`run`] executes it, [`terminal`] defines how it ends. Each module of
+//! [`commands`] is one command: a function over an open volume, a working directory, parsed arguments and an
+//! output. One-shot commands, the shell and commands on mounted volumes therefore run the same code. Commands
+//! do not depend on the tree above them, nor on each other: [`common`] contains the code that they share.
 //!
 //! This crate does not know the format of a volume; it uses the [`lanefs`] API only.
 //!

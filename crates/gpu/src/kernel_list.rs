@@ -2,8 +2,8 @@
 //! probes, the test that compiles the shaders, the table in docs/gpu.md.
 //!
 //! An entry has a name (also of `shaders/NAME.comp` and `shaders/NAME.spv`), its constant, the unit of work
-//! of an invocation or a workgroup, its twin (a function below `twin::kernels`) and its probe (a function below
-//! `probe`). An entry without one of them does not compile.
+//! of an invocation or a workgroup, its twin (a function below `twin::kernels`) and its probe (a function
+//! below `probe`). An entry without one of them does not compile.
 
 /// Passes every kernel to a macro.
 macro_rules! with_kernels {

@@ -1,4 +1,4 @@
-//! What the host gives: pages, a clock, locks, a message at the end.
+//! The host: pages, a clock, locks, a message at the end.
 //!
 //! It knows no block of the heap.
 

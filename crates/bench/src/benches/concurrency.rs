@@ -1,8 +1,8 @@
 //! `lanefs-bench concurrency`: threads that read and write at once, the cost of concurrency control, and the
 //! rate at which data becomes resident.
 //!
-//! Two peers stand beside ext4 and tmpfs, which are called as in [`crate::benches::namespace`]: LaneFS's own code
-//! without its concurrency control (`sequential`), and `fio`, which only reads.
+//! Two peers stand beside ext4 and tmpfs, which are called as in [`crate::benches::namespace`]: LaneFS's own
+//! code without its concurrency control (`sequential`), and `fio`, which only reads.
 
 mod bench;
 mod checksum;

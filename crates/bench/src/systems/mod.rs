@@ -1,4 +1,5 @@
-//! What is measured: LaneFS in its forms, its peers, and the trees and operations that all of them get.
+//! The systems that are measured, LaneFS in its forms and its peers, and the trees and operations that all of
+//! them get.
 //!
 //! A peer gets the same work as LaneFS, by the calls that its users have.
 

@@ -1,4 +1,4 @@
-//! What several commands do: walks, transfers, the choice of an engine, searches.
+//! Work of several commands: walks, transfers, the choice of an engine, searches.
 
 pub mod engine;
 pub mod fuzzy_names;

@@ -1,4 +1,4 @@
-//! What others see of a volume as a whole: its blocks, their use, snapshots, scrubs, changes that an engine follows.
+//! Views of a volume as a whole: its blocks, their use, snapshots, scrubs, changes that an engine follows.
 //!
 //! It changes nothing but what a scrub finds out.
 

@@ -1,4 +1,5 @@
-//! The words that kernels read besides the volume: filters, patterns, needles, lists of hashes, bundles of paths.
+//! The words that kernels read besides the volume: filters, patterns, needles, lists of hashes, bundles of
+//! paths.
 //!
 //! It knows no device: words go in wherever they lie.
 

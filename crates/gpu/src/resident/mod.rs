@@ -1,4 +1,4 @@
-//! What stays in a device's memory between batches: the mirror of the metadata, caches of directories.
+//! Data that stay in a device's memory between batches: the mirror of the metadata, caches of directories.
 //!
 //! It knows which bytes of the volume are there, and no batch.
 

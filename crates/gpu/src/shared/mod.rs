@@ -1,4 +1,4 @@
-//! What Rust and GLSL share: structures, constants, the layout of columns, limits of a batch.
+//! Declarations that Rust and GLSL share: structures, constants, the layout of columns, limits of a batch.
 //!
 //! Each is declared once; the shaders' headers are generated from it.
 

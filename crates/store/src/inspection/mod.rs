@@ -1,4 +1,4 @@
-//! What looks at the store from outside: bytes for inspection, scrubs, watches, statistics.
+//! Views of the store from outside: bytes for inspection, scrubs, watches, statistics.
 
 mod raw;
 pub(crate) mod scrub;

@@ -1,5 +1,5 @@
-//! Words of every layer: why an attempt cannot go on, runs of blocks, counts of a volume, copies of words that
-//! several threads access.
+//! Words of every layer: why an attempt cannot go on, runs of blocks, counts of a volume, copies of words
+//! that several threads access.
 //!
 //! It knows positions and numbers, and neither which memory nor which device has them.
 

@@ -6,8 +6,8 @@
 //! until their content is complete. A file that could not be finished is removed.
 //!
 //! Somebody else may change the names of a directory that was there before. So owner and mode are set through
-//! descriptors only, or in a directory that nobody else can enter ([`crate::on_host::node`]); and a directory that was
-//! there keeps its own.
+//! descriptors only, or in a directory that nobody else can enter ([`crate::on_host::node`]); and a directory
+//! that was there keeps its own.
 //!
 //! Modules, each using only those above it: `options`; `dir` (directories in progress); `content` (copying
 //! one file); `host_entry` (new names on the host); `exporter` (state and common steps); `attributes`;

@@ -347,7 +347,8 @@ impl<'c> BatchPlan<'c> {
         (binding.seen, binding.before, binding.now) = (seen, found, found);
     }
 
-    /// The binding of a name. Looks the name up if `load` did not: in a new directory, or after one was renamed.
+    /// The binding of a name. Looks the name up if `load` did not: in a new directory, or after one was
+    /// renamed.
     fn binding(&mut self, core: &Core<'_>, dir: u32, name: &'c [u8]) -> Outcome<u32> {
         if let Some(binding) = self.names.get(&(dir, name)) {
             return Ok(*binding);

@@ -1,4 +1,5 @@
-//! The outcome of a check: findings, the invariants that they break, repairs that were not possible, progress.
+//! The outcome of a check: findings, the invariants that they break, repairs that were not possible,
+//! progress.
 //!
 //! It knows no block.
 pub(super) mod findings;
