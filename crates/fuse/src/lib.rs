@@ -10,7 +10,7 @@
 //! |---|---|
 //! | vocabulary | `error`, `options`, [`logging`], [`daemon`]: a background process |
 //! | the kernel | `kernel`: the system calls that mount and unmount, [`table`]: its table of mounts, mounts that are held, [`processes`]: those that use a mount, [`ending`]: whether a server still closes its volume |
-//! | requests | `requests`: one line for each, types, replies, the kernel's caches, the state that a remount changes |
+//! | requests | `requests`: one line for each, types, replies, the kernel's caches, the state that a remount changes; `uring`: requests through rings |
 //! | mounts | [`find`]: the mount of an image or a directory, none of whose names is believed; `mover`: to another version of the volume; `session`: start, service, end |
 //! | changes of a mount | [`remount`], [`unmount`] |
 //!
@@ -25,7 +25,8 @@
 //!   mappings.
 //!
 //! This crate knows neither the inside of a volume nor the command line.
-#![forbid(unsafe_code)]
+// The memory that the kernel writes is excepted, in one module of `uring`.
+#![deny(unsafe_code)]
 
 pub mod daemon;
 mod error;
@@ -38,6 +39,7 @@ pub mod remount;
 mod requests;
 mod session;
 pub mod unmount;
+mod uring;
 
 pub use error::{Error, Result};
 pub use kernel::{ending, processes, table};
@@ -47,5 +49,5 @@ pub use lanefs_serve::command::{
 };
 pub use lanefs_serve::{BUCKETS, Operation, OperationCounts, Statistics};
 pub use mover::Mover;
-pub use options::Options;
+pub use options::{Options, Transport};
 pub use session::{Ended, Mount, Stopper, directory};

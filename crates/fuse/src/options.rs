@@ -4,6 +4,21 @@ use crate::error::{Error, Result};
 use lanefs::AccessTimes;
 use std::path::PathBuf;
 
+/// Way of requests from the kernel to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The device `/dev/fuse`.
+    #[default]
+    Device,
+    /// Rings (FUSE over io_uring), a queue for each processor.
+    Uring,
+}
+
+impl Transport {
+    /// All ways, with their names.
+    const NAMES: [(&str, Transport); 2] = [("dev", Transport::Device), ("uring", Transport::Uring)];
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -25,6 +40,8 @@ pub struct Options {
     pub execute: bool,
     /// Number of threads that serve the kernel, from 1 to 256; `None` for the default.
     pub threads: Option<usize>,
+    /// Way of requests from the kernel.
+    pub transport: Transport,
     /// Source that the table of mounts shows: the image.
     pub source: PathBuf,
 }
@@ -41,6 +58,7 @@ impl Default for Options {
             set_id: true,
             execute: true,
             threads: None,
+            transport: Transport::Device,
             source: PathBuf::from("lanefs"),
         }
     }
@@ -82,7 +100,7 @@ const MAX_THREADS: usize = 256;
 impl Options {
     /// The options, for messages.
     pub const NAMES: &str = "ro, rw, noatime, nodiratime, relatime, strictatime, allow_other, nocommands, nodev, \
-                             nosuid, noexec, threads=N";
+                             nosuid, noexec, threads=N, transport=dev|uring";
 
     /// Applies a list in the form of `-o`: `ro,noatime,threads=8`. Of options that contradict each other the
     /// last one counts.
@@ -124,6 +142,7 @@ impl Options {
             ("exec", None) => self.execute = true,
             ("noexec", None) => self.execute = false,
             ("threads", Some(number)) => self.threads = Some(threads(number)?),
+            ("transport", Some(name)) => self.transport = transport(name)?,
             (name, None) if IGNORED.contains(&name) => {}
             (name, Some(_)) if IGNORED_WITH_VALUE.contains(&name) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
@@ -149,6 +168,9 @@ impl Options {
         add(!self.set_id, "nosuid");
         add(!self.execute, "noexec");
         list.extend(self.threads.map(|number| format!("threads={number}")));
+        let named = Transport::NAMES.iter().find(|(_, way)| *way == self.transport);
+        let named = named.filter(|(_, way)| *way != Transport::default());
+        list.extend(named.map(|(name, _)| format!("transport={name}")));
         list.join(",")
     }
 
@@ -160,6 +182,12 @@ impl Options {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.map_or_else(|| Ok(processors().clamp(2, 32)), checked_threads)
     }
+}
+
+/// Parses the way of requests.
+fn transport(name: &str) -> Result<Transport> {
+    let named = Transport::NAMES.iter().find(|(known, _)| *known == name);
+    named.map(|(_, way)| *way).ok_or_else(|| Error::Option("transport: give dev or uring".to_owned()))
 }
 
 /// Parses a number of threads.
@@ -217,6 +245,8 @@ mod tests {
             "ro,strictatime",
             "noatime,nodiratime,nodev,threads=7,allow_other,noexec,nosuid",
             "nocommands,noexec",
+            "transport=uring",
+            "transport=dev",
         ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));
         }
@@ -224,7 +254,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_named() {
-        for list in ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount", "ro=1", "noacl"] {
+        for list in
+            ["rw,frobnicate", "threads=0", "threads=many", "sync", "remount", "ro=1", "noacl", "transport=x"]
+        {
             let error = Options::default().apply(list).unwrap_err();
             assert!(error.is_usage(), "{list}");
             let said = list.split([',', '=']).any(|word| error.to_string().starts_with(word));

@@ -4,8 +4,9 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::kernel::{self, MountHandle, UnmountMode, ending, processes, table};
 use crate::mover::Mover;
-use crate::options::Options;
-use crate::requests::{KernelCache, MountPoint, MountState, Server, StateWatch};
+use crate::options::{Options, Transport};
+use crate::requests::{Agreed, KernelCache, MountPoint, MountState, Server, StateWatch};
+use crate::uring;
 use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
@@ -14,13 +15,19 @@ use lanefs_serve::{ServeOptions, Served, Statistics};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Default time for which a stopped mount waits for processes with open files.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Remedy where the kernel has no rings for a mount.
+const NO_RINGS: &str = "transport=uring: the kernel's fuse module does not use rings; Linux has them from 6.14 on, \
+                        and root switches them on: echo Y >/sys/module/fuse/parameters/enable_uring";
 
 enum Event {
     /// The kernel has closed the connection: the mount is no longer in use.
@@ -98,6 +105,10 @@ impl Mount {
         let dir = directory(dir)?;
         let served = Arc::new(Served::new(volume, &choices(options)));
         let state = Arc::new(MountState::new(Arc::clone(&served)));
+        let wants_rings = options.transport == Transport::Uring;
+        if wants_rings {
+            uring::check().map_err(|error| Error::io("transport=uring: making a ring", &error))?;
+        }
         let connection = kernel::mount(&dir, options)?;
         let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
         let (sender, events) = channel();
@@ -106,11 +117,18 @@ impl Mount {
         // Each thread has a connection of its own, so that replies do not share a queue.
         config.clone_fd = true;
         let hears_of_opens = options.access_times == AccessTimes::Always;
-        let server = Server::new(Arc::clone(&served), Arc::clone(&state), hears_of_opens);
-        let started = Session::from_fd(server, connection, SessionACL::All, config);
-        let session = started.map_err(|error| {
+        let server = Server::new(Arc::clone(&served), Arc::clone(&state), hears_of_opens, wants_rings);
+        let agreed = server.agreed();
+        let started = Session::from_fd(server, connection, SessionACL::All, config)
+            .map_err(|error| Error::io("initialising the connection to the kernel", &error))
+            .and_then(|session| match wants_rings {
+                true => start_rings(&served, &state, &agreed, &notifications).map(|()| session),
+                false => Ok(session),
+            });
+        let session = started.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
-            Error::io("initialising the connection to the kernel", &error)
+            // A thread that ends later must not keep the volume.
+            drop(served.end());
         })?;
         let (notifier, disconnected) = (session.notifier(), sender.clone());
         let mut mount = Mount {
@@ -283,6 +301,23 @@ impl Mount {
             false => dirs.iter().for_each(|dir| leave_dir(dir)),
         }
     }
+}
+
+/// Starts the threads of all rings, which the mount was asked for.
+///
+/// # Errors
+/// [`Error::Option`]: the kernel does not use rings. [`Error::Host`].
+fn start_rings(
+    served: &Arc<Served>,
+    state: &Arc<MountState>,
+    agreed: &Agreed,
+    connection: &OwnedFd,
+) -> Result<()> {
+    if !agreed.rings.load(Relaxed) {
+        return Err(Error::Option(NO_RINGS.to_owned()));
+    }
+    uring::start(served, state, agreed.no_open.load(Relaxed), connection)
+        .map_err(|error| Error::io("transport=uring: starting the queues", &error))
 }
 
 /// The choices for the service of a mount.

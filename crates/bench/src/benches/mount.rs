@@ -30,6 +30,9 @@ pub struct MountArgs {
     /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Way of the kernel's requests to LaneFS: dev, or uring where the kernel's fuse module uses rings
+    #[arg(long, value_name = "WAY", value_parser = ["dev", "uring"], default_value = "dev")]
+    pub transport: String,
 }
 
 /// Parts that a caller may replace.
@@ -64,7 +67,7 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
         )));
     }
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let settings = Settings { sizes, lanefs, own };
+    let settings = Settings { sizes, lanefs, own, transport: args.transport.clone() };
     Session::start("mount", &args.common, &row_names(cores), hooks.stop.clone(), settings)?.finish(measure)
 }
 

@@ -49,8 +49,8 @@ pub struct Mount {
     #[arg(long)]
     allow_other: bool,
     /// Options as in /etc/fstab: ro, noatime, nodiratime, strictatime, allow_other, nocommands, nodev,
-    /// nosuid, noexec, threads=N, log=FILE, cache=SIZE, follow=SECONDS, cache-dir=DIR, cache-size=SIZE,
-    /// no-cache, endpoint=URL; with remount, those of a mount that exists change
+    /// nosuid, noexec, threads=N, transport=dev|uring, log=FILE, cache=SIZE, follow=SECONDS, cache-dir=DIR,
+    /// cache-size=SIZE, no-cache, endpoint=URL; with remount, those of a mount that exists change
     #[arg(short = 'o', value_name = "OPTIONS", action = clap::ArgAction::Append)]
     options: Vec<String>,
     /// Move to each new version of the publication's tag: ask for it every so many seconds [default: 30].

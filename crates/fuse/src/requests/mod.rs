@@ -9,5 +9,5 @@ mod server;
 mod state;
 
 pub(crate) use notify::KernelCache;
-pub(crate) use server::Server;
+pub(crate) use server::{Agreed, Server};
 pub(crate) use state::{MountPoint, MountState, StateWatch};

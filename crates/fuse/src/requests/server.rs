@@ -17,6 +17,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 /// Most requests in progress for which no process waits, mostly readahead.
@@ -52,11 +53,34 @@ pub(crate) struct Server {
     hears_of_opens: bool,
     /// True where the kernel opens and closes files without a request: a handle has no state.
     no_open: bool,
+    /// True to use rings where the kernel has them.
+    wants_rings: bool,
+    agreed: Arc<Agreed>,
+}
+
+/// The agreement of the kernel and a server at the start of their connection.
+#[derive(Debug, Default)]
+pub(crate) struct Agreed {
+    /// True where the kernel opens and closes files without a request.
+    pub(crate) no_open: AtomicBool,
+    /// True where requests come through rings.
+    pub(crate) rings: AtomicBool,
 }
 
 impl Server {
-    pub(crate) fn new(served: Arc<Served>, state: Arc<MountState>, hears_of_opens: bool) -> Self {
-        Server { served, state, hears_of_opens, no_open: false }
+    pub(crate) fn new(
+        served: Arc<Served>,
+        state: Arc<MountState>,
+        hears_of_opens: bool,
+        wants_rings: bool,
+    ) -> Self {
+        let agreed = Arc::default();
+        Server { served, state, hears_of_opens, no_open: false, wants_rings, agreed }
+    }
+
+    /// Returns the agreement with the kernel, which holds from the start of the session on.
+    pub(crate) fn agreed(&self) -> Arc<Agreed> {
+        Arc::clone(&self.agreed)
     }
 
     /// Replies to an open. "Not implemented" makes the kernel open files without a request from now on, and
@@ -79,6 +103,11 @@ impl Filesystem for Server {
         }
         let no_open = InitFlags::FUSE_NO_OPEN_SUPPORT | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
         self.no_open = config.capabilities().contains(no_open) && !self.hears_of_opens;
+        let has_rings = config.capabilities().contains(InitFlags::FUSE_OVER_IO_URING);
+        if self.wants_rings && has_rings && config.add_capabilities(InitFlags::FUSE_OVER_IO_URING).is_ok() {
+            self.agreed.rings.store(true, Relaxed);
+        }
+        self.agreed.no_open.store(self.no_open, Relaxed);
         // The library reduces each value to a possible one, and nothing depends on it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(MAX_BACKGROUND);

@@ -3,7 +3,7 @@
 
 use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Volume};
 use lanefs_fuse::client::CommandSpec;
-use lanefs_fuse::{CommandRequest, Mount, Options, Service, Statistics, find};
+use lanefs_fuse::{CommandRequest, Mount, Service, Statistics, find};
 use lanefs_testkit::settings::Seeds;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -171,7 +171,7 @@ impl Both {
         let set = SetAttr { uid: Some(rustix::process::getuid().as_raw()), ..SetAttr::default() };
         volume.setattr(&OWNER, volume.root(), &set).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let mut mount = Mount::start(volume, dir.path(), &Options::default())
+        let mut mount = Mount::start(volume, dir.path(), &crate::mount_options())
             .unwrap_or_else(|error| panic!("this test needs root, or fusermount3, and /dev/fuse: {error}"));
         let beside = Arc::new(Beside::default());
         mount.serve_commands(beside.clone()).unwrap();

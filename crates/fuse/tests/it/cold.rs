@@ -3,7 +3,7 @@
 
 use lanefs::format::CHUNK;
 use lanefs::{Access, Caller, CreateOptions, MemoryDevice, Volume};
-use lanefs_fuse::{Mount, Operation, Options};
+use lanefs_fuse::{Mount, Operation};
 use lanefs_testkit::faulty::{AccessKind, Faults, FaultyDevice};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn a_cold_small_file_costs_two_requests_of_the_kernel_and_half_a_read_of_the_dev
     drop(volume);
     let volume = Volume::open_device(Box::new(device), Access::Write).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mount = Mount::start(volume, dir.path(), &Options::default())
+    let mount = Mount::start(volume, dir.path(), &crate::mount_options())
         .unwrap_or_else(|error| panic!("this test needs root, or fusermount3, and /dev/fuse: {error}"));
     let requests = |operation| {
         let all = mount.statistics().snapshot();

@@ -4,7 +4,7 @@
 //! The tests need /dev/fuse and root.
 
 use lanefs::{Caller, Changed, CreateOptions, Ino, SetAttr, Volume};
-use lanefs_fuse::{Mount, Options};
+use lanefs_fuse::Mount;
 use parking_lot::Mutex;
 use rustix::fs::{Advice, OFlags};
 use rustix::process::Uid;
@@ -116,7 +116,7 @@ impl Mounted {
         volume.setattr(&OWNER, ino, &set).unwrap();
         prepare(&volume, ino);
         let dir = tempfile::tempdir().unwrap();
-        let mount = Mount::start(volume, dir.path(), &Options::default())
+        let mount = Mount::start(volume, dir.path(), &crate::mount_options())
             .unwrap_or_else(|error| panic!("this test needs root and /dev/fuse: {error}"));
         Mounted { mount, dir }
     }

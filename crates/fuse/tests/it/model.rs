@@ -23,7 +23,7 @@ fn a_mounted_volume_does_what_the_model_says() {
     let options = CreateOptions { size: 4 << 30, ..CreateOptions::default() };
     let volume = Volume::create_memory(&options).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mount = Mount::start(volume, dir.path(), &Options { allow_other: true, ..Options::default() })
+    let mount = Mount::start(volume, dir.path(), &Options { allow_other: true, ..crate::mount_options() })
         .unwrap_or_else(|error| panic!("this test needs root, or fusermount3, and /dev/fuse: {error}"));
     let limits = Host::limits(dir.path());
     if !limits.users {

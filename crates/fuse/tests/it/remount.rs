@@ -32,7 +32,7 @@ impl Mounted {
         volume.write_file("/f", b"text").unwrap();
         volume.close().unwrap();
         let volume = Volume::open(&image, access).unwrap();
-        let options = Options { read_only: access == Access::Read, ..Options::default() };
+        let options = Options { read_only: access == Access::Read, ..crate::mount_options() };
         let mount = Mount::start(volume, &dir, &options)
             .unwrap_or_else(|error| panic!("this test needs root and /dev/fuse: {error}"));
         Mounted { mount, dir, image, _host: host }
@@ -78,7 +78,7 @@ fn options_that_are_impossible_mount_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for threads in [0, 257, usize::MAX] {
         let volume = Volume::create_memory(&CreateOptions { size: 8 << 20, ..CreateOptions::default() });
-        let options = Options { threads: Some(threads), ..Options::default() };
+        let options = Options { threads: Some(threads), ..crate::mount_options() };
         let refused = Mount::start(volume.unwrap(), dir.path(), &options).err().expect("refused");
         assert!(refused.is_usage() && refused.to_string().contains("from 1 to 256"), "{refused}");
         assert!(table::find(dir.path()).unwrap().is_none());
@@ -93,7 +93,7 @@ fn a_volume_that_is_open_for_reading_is_mounted_for_reading() {
     Volume::create(&image, &options).and_then(Volume::close).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let volume = Volume::open(&image, Access::Read).unwrap();
-    let mount = Mount::start(volume, dir.path(), &Options::default()).unwrap();
+    let mount = Mount::start(volume, dir.path(), &crate::mount_options()).unwrap();
     assert!(is_listed_read_only(dir.path()));
     assert!(is_read_only(fs::write(dir.path().join("x"), "x")));
     mount.stopper().stop();
@@ -198,7 +198,7 @@ fn a_volume_is_used_beside_its_mount_and_after_it() {
     volume.write_file("/a", b"first").expect("write");
     for round in 0..2 {
         let dir = tempfile::tempdir().expect("a directory");
-        let mount = Mount::start(Arc::clone(&volume), dir.path(), &Options::default())
+        let mount = Mount::start(Arc::clone(&volume), dir.path(), &crate::mount_options())
             .unwrap_or_else(|error| panic!("round {round}: {error}"));
         // The kernel keeps what it has read until it is told of a change.
         for content in ["second", "third, longer", "4"] {
@@ -216,7 +216,7 @@ fn a_volume_is_used_beside_its_mount_and_after_it() {
         let shared = mount.volume().expect("the volume");
         assert!(Arc::ptr_eq(&shared, &volume));
         let other = tempfile::tempdir().expect("a directory");
-        let error = Mount::start(Arc::clone(&volume), other.path(), &Options::default()).err();
+        let error = Mount::start(Arc::clone(&volume), other.path(), &crate::mount_options()).err();
         assert!(error.expect("refused").to_string().contains("mounted already"));
         drop(shared);
         mount.stop().expect("stop");

@@ -47,7 +47,7 @@ impl Mounted {
     fn new(volume: Volume) -> Self {
         let host = tempfile::tempdir().unwrap();
         let dir = host.path().to_owned();
-        let options = Options { read_only: volume.is_read_only(), ..Options::default() };
+        let options = Options { read_only: volume.is_read_only(), ..crate::mount_options() };
         let mount = Mount::start(volume, &dir, &options)
             .unwrap_or_else(|error| panic!("this test needs /dev/fuse: {error}"));
         Mounted { mover: mount.mover(), mount, dir, _host: host }

@@ -24,6 +24,8 @@ pub(super) struct Settings {
     pub(super) lanefs: PathBuf,
     /// This program, which serves the passthrough.
     pub(super) own: PathBuf,
+    /// Way of the kernel's requests to LaneFS, as the mount option has it.
+    pub(super) transport: String,
 }
 
 /// Name of the passthrough in reports.
@@ -109,7 +111,8 @@ impl MountBench {
     /// Mounts the volume of an image (`mem:SIZE` for one in memory).
     pub(super) fn mount(&self, image: OsString) -> Result<ServedMount> {
         let mut command = Command::new(&self.settings.lanefs);
-        command.args(["mount", "--foreground"]).arg(image);
+        let transport = format!("transport={}", self.settings.transport);
+        command.args(["mount", "--foreground", "-o", &transport]).arg(image);
         ServedMount::start(command, &self.stop)
     }
 

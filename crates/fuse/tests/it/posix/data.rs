@@ -106,7 +106,7 @@ fn space_is_allocated_punched_and_zeroed() {
 
 #[test]
 fn a_full_volume_says_so_and_goes_on() {
-    let m = Mounted::with(16 << 20, &Options::default());
+    let m = Mounted::with(16 << 20, &crate::mount_options());
     let mut file = File::create(m.path("f")).unwrap();
     let mut written = 0;
     let error = loop {
@@ -157,7 +157,7 @@ fn what_was_written_is_there_when_the_mount_has_ended() {
     let path = image.path().join("v.lane");
     let volume =
         Volume::create(&path, &CreateOptions { size: 64 << 20, ..CreateOptions::default() }).unwrap();
-    let m = Mounted::of(volume, &Options::default());
+    let m = Mounted::of(volume, &crate::mount_options());
     fs::write(m.path("f"), b"written").unwrap();
     m.end();
     let volume = Volume::open(&path, lanefs::Access::Read).unwrap();
@@ -196,7 +196,7 @@ fn a_read_only_mount_changes_nothing() {
     volume.close().unwrap();
     let bytes = fs::read(&path).unwrap();
     let volume = Volume::open(&path, lanefs::Access::Read).unwrap();
-    let m = Mounted::of(volume, &Options { read_only: true, ..Options::default() });
+    let m = Mounted::of(volume, &Options { read_only: true, ..crate::mount_options() });
     assert_eq!(fs::read(m.path("f")).unwrap(), b"text");
     let refused = Some(Errno::ROFS.raw_os_error());
     assert_eq!(fs::write(m.path("f"), b"x").unwrap_err().raw_os_error(), refused);

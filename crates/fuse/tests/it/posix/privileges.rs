@@ -1,7 +1,6 @@
 //! Owners, groups, and the privileges that a change of a file takes away.
 
 use crate::posix::support::{Mounted, as_user};
-use lanefs_fuse::Options;
 use rustix::fs::{FallocateFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -133,7 +132,7 @@ fn privileges_go_when_others_change_a_program() {
 #[test]
 fn a_mount_without_set_id_bits_gives_a_program_no_other_user() {
     for (list, fine) in [("suid", true), ("nosuid", false)] {
-        let mut options = Options::default();
+        let mut options = crate::mount_options();
         options.apply(list).unwrap();
         let m = Mounted::with(64 << 20, &options);
         fs::write(m.path("secret"), b"text").unwrap();

@@ -1,12 +1,11 @@
 //! The cases of POSIX that a service without a kernel passes, too.
 
 use crate::posix::support::Mounted;
-use lanefs_fuse::Options;
 use lanefs_testkit::posix::Directory;
 use lanefs_testkit::posix_tests;
 
 fn on(size: u64, run: impl FnOnce(&Directory)) {
-    let m = Mounted::with(size, &Options::default());
+    let m = Mounted::with(size, &crate::mount_options());
     run(&Directory::new(m.dir.path()));
     m.end();
 }

@@ -16,7 +16,7 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     pub(crate) fn new() -> Self {
-        Self::with(256 << 20, &Options::default())
+        Self::with(256 << 20, &crate::mount_options())
     }
 
     pub(crate) fn with(size: u64, options: &Options) -> Self {

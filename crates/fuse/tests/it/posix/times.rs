@@ -13,7 +13,7 @@ fn times_of_access_are_kept_as_relatime_has_it_or_not_at_all() {
     let past = rustix::fs::Timespec { tv_sec: 1000, tv_nsec: 5 };
     let times = rustix::fs::Timestamps { last_access: past, last_modification: past };
     for (access_times, kept) in [(AccessTimes::Relative, false), (AccessTimes::Never, true)] {
-        let m = Mounted::with(64 << 20, &Options { access_times, ..Options::default() });
+        let m = Mounted::with(64 << 20, &Options { access_times, ..crate::mount_options() });
         fs::write(m.path("f"), b"text").unwrap();
         rustix::fs::utimensat(CWD, m.path("f"), &times, AtFlags::empty()).unwrap();
         let file = File::open(m.path("f")).unwrap();
@@ -43,7 +43,7 @@ fn each_reading_counts_and_directories_do_not_where_options_say_so() {
         ("strictatime,nodiratime", true, false),
         ("lazytime,noatime", false, false),
     ] {
-        let mut options = Options::default();
+        let mut options = crate::mount_options();
         options.apply(list).unwrap();
         let m = Mounted::with(64 << 20, &options);
         fs::create_dir(m.path("d")).unwrap();
@@ -70,7 +70,7 @@ fn each_reading_counts_and_directories_do_not_where_options_say_so() {
 
 #[test]
 fn reading_what_the_kernel_has_cached_counts_by_the_open_where_each_reading_does() {
-    let mut options = Options::default();
+    let mut options = crate::mount_options();
     options.apply("strictatime").unwrap();
     let m = Mounted::with(64 << 20, &options);
     fs::create_dir(m.path("d")).unwrap();

@@ -1,0 +1,86 @@
+//! The threads of all queues. A queue belongs to a processor; its requests are those of the processes there.
+
+use super::dispatch::{Request, Service};
+use super::exchange::Exchange;
+use crate::kernel::MAX_WRITE;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+/// Threads of a queue. One that works has no exchange that waits, so a request that takes long, such as a
+/// sync, holds up no other one while there is a second thread.
+const THREADS_OF_FEW: usize = 4;
+const THREADS_OF_MANY: usize = 2;
+/// Queues up to which each has more threads.
+const FEW: usize = 8;
+
+/// Starts the threads of all queues of a connection, and returns when the kernel has all exchanges. They end
+/// with the connection.
+///
+/// # Errors
+/// The host's. The connection is of no use then.
+pub(super) fn start(service: &Arc<Service>, device: &impl AsFd) -> io::Result<()> {
+    let queues = possible_processors()?;
+    let threads = if queues <= FEW { THREADS_OF_FEW } else { THREADS_OF_MANY };
+    let (started, all_started) = channel();
+    for queue in 0..queues {
+        for _ in 0..threads {
+            let (service, started) = (Arc::clone(service), started.clone());
+            let device = device.as_fd().try_clone_to_owned()?;
+            std::thread::Builder::new()
+                .name(format!("lanefs-queue-{queue}"))
+                .spawn(move || run(&service, device, queue as u16, started))?;
+        }
+    }
+    drop(started);
+    all_started.into_iter().collect()
+}
+
+/// Returns the number of processors that the kernel may ever have: that of its queues.
+fn possible_processors() -> io::Result<usize> {
+    // A range such as `0-15`; other forms are of machines whose last number counts, too.
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map(|last| last + 1).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Serves the requests of one exchange until the connection ends.
+fn run(service: &Service, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
+    // A processor that is off, or not for this process, has its queue all the same.
+    let mut own = CpuSet::new();
+    if usize::from(queue) < CpuSet::MAX_CPU {
+        own.set(usize::from(queue));
+        let _ = sched_setaffinity(None, &own);
+    }
+    let registered = Exchange::new(device, queue, MAX_WRITE as usize).and_then(|mut exchange| {
+        exchange.register()?;
+        Ok(exchange)
+    });
+    match registered {
+        Err(error) => drop(started.send(Err(error))),
+        Ok(mut exchange) => {
+            let _ = started.send(Ok(()));
+            // The starter waits until nobody has a sender.
+            drop(started);
+            let error = loop {
+                if let Err(error) = serve_one(service, &mut exchange) {
+                    break error;
+                }
+            };
+            if error.raw_os_error() != Some(rustix::io::Errno::NOTCONN.raw_os_error()) {
+                log::error!("a queue of the connection to the kernel failed: {error}");
+            }
+        }
+    }
+}
+
+/// Waits for a request and serves it.
+fn serve_one(service: &Service, exchange: &mut Exchange) -> io::Result<()> {
+    exchange.wait()?;
+    let Some((header, payload)) = exchange.parts() else { return Ok(()) };
+    let request = Request { header, payload_bytes: Exchange::payload_bytes(header) };
+    let (unique, answer) = (request.unique(), service.serve(&request, payload));
+    exchange.reply(unique, answer.map_err(|errno| errno.code()))
+}
