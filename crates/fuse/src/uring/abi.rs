@@ -61,7 +61,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-/// A reply that is being written. What does not fit is left out, and counts as its length: the kernel
+/// A reply that is being written. Bytes that do not fit are left out, and count as its length: the kernel
 /// refuses a reply of another length than it expects.
 pub(super) struct Out<'b> {
     bytes: &'b mut [u8],

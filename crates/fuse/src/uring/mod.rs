@@ -1,6 +1,7 @@
-//! The way of requests through rings (FUSE over io_uring, Linux 6.14): the kernel writes a request into memory
-//! that this program waits on, and one system call gives back the reply and waits for the next. Through the
-//! device a request takes two, and a change of process each. Forgets and interrupts come through the device.
+//! The way of requests through rings (FUSE over io_uring, Linux 6.14): the kernel writes a request into
+//! memory that this program waits on, and one system call gives back the reply and waits for the next.
+//! Through the device a request takes two, and a change of process each. Forgets and interrupts come through
+//! the device.
 //!
 //! The folder knows the words of the kernel's interface, and must never know a rule of POSIX.
 
