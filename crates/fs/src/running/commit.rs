@@ -11,7 +11,7 @@ use crate::vocabulary::options::Access;
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, Code};
 use lanefs_store::{Closed, CommitCopies, Fault, Reader, Store, Totals};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Shared {
     /// Marks the volume as in use before its first change, and starts the threads that make changes durable.
@@ -315,7 +315,7 @@ impl Shared {
     /// Runs the background committer: it commits by time and by size, writes file data ahead, and empties the
     /// journal.
     pub(crate) fn run_committer(&self) {
-        let mut due = Instant::now() + self.commit_every;
+        let mut due = after(self.commit_every);
         loop {
             let mut work = self.work.lock();
             if !work.stop && !work.commit && !work.write {
@@ -332,7 +332,7 @@ impl Shared {
                 }
                 continue;
             }
-            due = Instant::now() + self.commit_every;
+            due = after(self.commit_every);
             // The next change or sync reports a failure.
             if self.state.store.has_changes() && !self.state.store.has_failed() {
                 let _ = self.commit();
@@ -347,6 +347,13 @@ impl Shared {
             }
         }
     }
+}
+
+/// The time when this duration is over; one that is too long for the clock is over in a year.
+fn after(duration: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or(now + YEAR)
 }
 
 /// The right to commit.
@@ -386,4 +393,14 @@ fn freed_positions(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
         }
     }
     (blocks, extents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_interval_may_be_longer_than_the_clock() {
+        assert!(after(Duration::MAX) > Instant::now() + Duration::from_secs(3600));
+    }
 }
