@@ -127,6 +127,7 @@ macro_rules! volume_commands {
 volume_commands! {
     Info(info::Info),
     Import(import::Import),
+    Sync(sync::SyncTree),
     Export(export::Export),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -166,6 +167,7 @@ pub enum Program {
     Mkfs(mkfs::Mkfs),
     #[command(flatten)]
     Volume(ImageCommand),
+    Diff(diff::Diff),
     Mount(mount::Mount),
     Umount(umount::Umount),
     Top(top::Top),

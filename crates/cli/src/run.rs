@@ -59,7 +59,12 @@ fn usage_code(error: &clap::Error) -> u8 {
 fn opens_a_volume(command: &Program) -> bool {
     matches!(
         command,
-        Program::Volume(_) | Program::Shell(_) | Program::Publish(_) | Program::Umount(_) | Program::Top(_)
+        Program::Volume(_)
+            | Program::Diff(_)
+            | Program::Shell(_)
+            | Program::Publish(_)
+            | Program::Umount(_)
+            | Program::Top(_)
     )
 }
 
@@ -91,6 +96,7 @@ fn execute(command: Program) -> u8 {
             let access = if shell.read_only { Access::Read } else { shell.image.best_access() };
             on_volume(&shell.image, access.into(), execute, refuse)
         }
+        Program::Diff(diff) => exit_code(diff.execute()),
         Program::Pull(pull) => exit_code(pull.execute().map(|()| exit::OK)),
         Program::Remote(remote) => exit_code(remote.execute().map(|()| exit::OK)),
         Program::Publish(publish) => exit_code(publish.execute().map(|()| exit::OK)),

@@ -6,7 +6,8 @@ use crate::by_path::tree::MkdirAll;
 use crate::running::volume::Volume;
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::types::{
-    Attr, Caller, DirEntry, Ino, RenameMode, Resolution, ResolveOptions, Seek, SetAttr, XattrMode,
+    Attr, Caller, Description, DirEntry, Ino, RenameMode, Resolution, ResolveOptions, Seek, SetAttr,
+    XattrMode,
 };
 use lanefs_format::{Code, FileKind};
 
@@ -51,6 +52,7 @@ pub trait FileSystem: Sync {
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<(Ino, FileKind)>;
     fn getattr(&self, ino: Ino) -> Result<Attr>;
+    fn describe_inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Description>>>;
     fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Attr>;
     fn create_file(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr>;
     fn mknod(&self, dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Result<Attr>;
@@ -87,6 +89,7 @@ pub trait FileSystem: Sync {
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()>;
     fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>>;
     fn sync(&self) -> Result<()>;
 }
@@ -131,6 +134,10 @@ impl FileSystem for Volume {
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.getattr(ino)
+    }
+
+    fn describe_inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Description>>> {
+        self.describe_inodes(inos)
     }
 
     fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Attr> {
@@ -203,6 +210,10 @@ impl FileSystem for Volume {
 
     fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.listxattr(ino)
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.removexattr(OWNER, ino, name)
     }
 
     fn apply(&self, base: Ino, changes: &[Change<'_>]) -> Result<Vec<Applied>> {

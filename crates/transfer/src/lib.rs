@@ -41,6 +41,7 @@
 //! | `in_volume` | the volume's side: entries that are made, found and replaced |
 //! | `running` | threads of a transfer, their queue, commits on the way, the [`Report`] |
 //! | `compare`, `export`, `import` | trees |
+//! | `sync` | differences of two trees, and a volume that follows a tree |
 //! | `archive` | tar archives, both ways |
 //! | [`by_descriptor`] | files of the host for programs that copy one at a time |
 
@@ -53,6 +54,7 @@ mod import;
 mod in_volume;
 mod on_host;
 mod running;
+mod sync;
 mod vocabulary;
 
 /// Files of the host by descriptor, for programs that copy one file at a time: what a name meant a moment ago
@@ -81,6 +83,10 @@ pub use running::inventory::{Inventory, Item, take_inventory};
 pub use running::job::{Control, Progress, ProgressState, Silent};
 pub use running::report::{
     Counts, EXIT_DAMAGED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report,
+};
+pub use sync::{
+    Aspects, Change, Difference, Filter, Letters, Side, SyncCounts, SyncOptions, SyncReport, diff_trees,
+    sync_tree,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

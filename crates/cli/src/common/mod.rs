@@ -1,5 +1,6 @@
 //! Work of several commands: walks, transfers, the choice of an engine, searches.
 
+pub mod differences;
 pub mod engine;
 pub mod fuzzy_names;
 pub mod output_file;

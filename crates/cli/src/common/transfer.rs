@@ -23,6 +23,8 @@ const MAX_THREADS: i64 = 1024;
 pub enum Target {
     /// Each file is there as soon as it is complete.
     Files,
+    /// A tree that follows another one: what is missing comes with the next sync.
+    Followed,
     /// An archive, which is of use as a whole only.
     Archive,
 }
@@ -62,6 +64,18 @@ impl TransferArgs {
         report: &Report,
         context: &mut Context<'_, impl FileSystem>,
     ) -> Outcome {
+        self.tell(verb, target, report);
+        if self.json {
+            writeln!(context.out, "{}", json::text(&as_json(report)))?;
+        } else {
+            say(&format!("{verb} {}", summary(report)));
+        }
+        context.raise_status(report.exit_code());
+        Ok(())
+    }
+
+    /// Names what was not transferred, and says why a transfer ended early.
+    pub fn tell(&self, verb: &str, target: Target, report: &Report) {
         let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
         for problem in report.problems.iter().take(limit) {
             say(&problem.to_string());
@@ -73,13 +87,6 @@ impl TransferArgs {
             say(&format!("note: {note}"));
         }
         report_end(verb, target, report);
-        if self.json {
-            writeln!(context.out, "{}", json::text(&as_json(report)))?;
-        } else {
-            say(&format!("{verb} {}", summary(report)));
-        }
-        context.raise_status(report.exit_code());
-        Ok(())
     }
 }
 
@@ -87,21 +94,28 @@ impl TransferArgs {
 fn report_end(verb: &str, target: Target, report: &Report) {
     let left = match target {
         Target::Archive => "the archive is not complete".to_string(),
-        Target::Files if report.lost.entries() > 0 => {
+        Target::Files | Target::Followed if report.lost.entries() > 0 => {
             let (kept, lost) = (report.counts.entries(), report.lost.entries());
+            let again = match target {
+                Target::Followed => "sync again",
+                Target::Files | Target::Archive => "import again with --overwrite",
+            };
             format!(
                 "the volume has the {kept} names of the last commit; {lost} names that came later are lost or \
-                 incomplete (mend the cause, and import again with --overwrite)"
+                 incomplete (mend the cause, and {again})"
             )
         }
-        Target::Files => format!("all files {verb} so far are complete"),
+        Target::Files | Target::Followed => format!("all files {verb} so far are complete"),
     };
     if let Some(error) = &report.stopped {
         say(&format!("{}; stopped, {left}", text_of(error)));
         if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
-            say(
-                "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay",
-            );
+            say(match target {
+                Target::Followed => "enlarge the volume with `lanefs grow` and sync again",
+                Target::Files | Target::Archive => {
+                    "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay"
+                }
+            });
         }
     } else if report.interrupted {
         say(&format!("interrupted; {left}"));
@@ -173,7 +187,8 @@ fn summary(report: &Report) -> String {
     )
 }
 
-fn as_json(report: &Report) -> serde_json::Value {
+/// The report as one JSON object.
+pub fn as_json(report: &Report) -> serde_json::Value {
     let c = &report.counts;
     let problem = |p: &Problem| serde_json::json!({"path": lanefs_transfer::shown(&p.path), "what": p.what});
     serde_json::json!({

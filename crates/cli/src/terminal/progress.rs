@@ -119,10 +119,16 @@ impl lanefs_transfer::Progress for TransferProgress {
         let (names, bytes) = (now.counts.entries(), now.counts.bytes);
         let (rate, speed) = (names as f64 / seconds, human((bytes as f64 / seconds) as u64));
         let label = if now.syncing { "writing out" } else { self.label };
-        self.bar.set_message(format!(
-            "{label}: {names} names, {}B ({rate:.0} names/s, {speed}B/s)",
-            human(bytes)
-        ));
+        let bytes = human(bytes);
+        self.bar.set_message(match now.compared {
+            0 => format!("{label}: {names} names, {bytes}B ({rate:.0} names/s, {speed}B/s)"),
+            compared => {
+                let rate = compared as f64 / seconds;
+                format!(
+                    "{label}: {compared} names compared ({rate:.0}/s), {names} copied, {bytes}B ({speed}B/s)"
+                )
+            }
+        });
         self.bar.tick();
     }
 }

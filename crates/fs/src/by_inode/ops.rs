@@ -12,8 +12,8 @@ use crate::vocabulary::acl::{Acl, AclKind};
 use crate::vocabulary::error::{Outcome, Result};
 use crate::vocabulary::notice::Changed;
 use crate::vocabulary::types::{
-    AccessTimes, Allocate, Attr, Caller, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr, Time,
-    XattrMode,
+    AccessTimes, Allocate, Attr, Caller, Description, DirEntry, FileExtent, Ino, RenameMode, Seek, SetAttr,
+    Time, XattrMode,
 };
 use lanefs_format::{Code, FileKind, inode as f};
 use lanefs_store::Fault;
@@ -171,6 +171,24 @@ impl Volume {
     /// [`Code::StaleInode`] when the inode is not in use.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.view(|core| getattr(core, ino))
+    }
+
+    /// Describes many inodes, in their order; `None` for one that is not in use.
+    ///
+    /// # Errors
+    /// The device's, and those of a damaged volume.
+    pub fn describe_inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Description>>> {
+        let describe = |ino: &Ino| {
+            let found = self.view(|core| {
+                let node = Inode::load(core, ino.0)?;
+                Ok(Description { attr: node.attr()?, has_xattrs: node.has_xattrs() })
+            });
+            match found {
+                Err(error) if error.code() == Code::StaleInode => Ok(None),
+                found => found.map(Some),
+            }
+        };
+        inos.iter().map(describe).collect()
     }
 
     /// Changes attributes; see [`SetAttr`].

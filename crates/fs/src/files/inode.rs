@@ -135,6 +135,11 @@ impl<'a> Inode<'a> {
         if word < BLOCK { word as usize } else { 0 }
     }
 
+    /// True where the inode has extended attributes, in it or in blocks.
+    pub(crate) fn has_xattrs(&self) -> bool {
+        self.view.get(f::XATTR) != 0
+    }
+
     /// Bytes of the tail that content or extents may use: those before the attributes.
     #[inline(always)]
     pub(crate) fn room(&self) -> Outcome<usize> {

@@ -105,6 +105,15 @@ impl Attr {
     }
 }
 
+/// Attributes of an inode, and whether it has extended ones: what a comparison of many inodes asks for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The attributes.
+    pub attr: Attr,
+    /// True where the inode has extended attributes.
+    pub has_xattrs: bool,
+}
+
 /// Change of attributes; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {

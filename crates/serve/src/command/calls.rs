@@ -5,13 +5,13 @@
 //! nobody reads or writes one with the server's rights.
 
 use crate::command::encode::{Value, put_list, take_list};
-use lanefs::FileSystem;
 use lanefs::bulk::Change;
+use lanefs::{FileSystem, Ino};
 
 /// Bytes that one call reads or writes at most.
 pub(crate) const MAX_DATA_BYTES: usize = 4 << 20;
-/// Entries in one answer at most: with the longest names they fit into a frame.
-const MAX_ENTRIES: usize = 4096;
+/// Entries, or descriptions, in one answer at most: with the longest names they fit into a frame.
+pub(crate) const MAX_ENTRIES: usize = 4096;
 
 /// Numbers of the calls whose arguments or answers are not plain values.
 /// The root directory and the size of the volume in bytes, and the number of the version.
@@ -20,6 +20,8 @@ pub(crate) const READ: u8 = 101;
 pub(crate) const WRITE: u8 = 102;
 pub(crate) const READDIR: u8 = 103;
 pub(crate) const APPLY: u8 = 104;
+/// Attributes of many inodes.
+pub(crate) const DESCRIBE: u8 = 106;
 /// Makes all changes durable, and returns when the kernel knows of them.
 pub(crate) const SYNC: u8 = 105;
 
@@ -44,6 +46,7 @@ macro_rules! calls {
             15 setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> ();
             16 listxattr(ino: Ino) -> Vec<Vec<u8>>;
             17 replace(ino: Ino, content: &[u8]) -> bool;
+            18 removexattr(ino: Ino, name: &[u8]) -> ();
         }
     };
 }
@@ -64,6 +67,7 @@ pub(crate) fn execute(
         WRITE => write(volume, arguments)?,
         READDIR => readdir(volume, arguments, &mut answer)?,
         APPLY => apply(volume, arguments, &mut answer)?,
+        DESCRIBE => describe(volume, arguments, &mut answer)?,
         ROOT if arguments.is_empty() => {
             volume.size().map(|size| ((volume.root(), size), version).put(&mut answer))
         }
@@ -125,6 +129,12 @@ fn apply(volume: &dyn FileSystem, mut from: &[u8], to: &mut Vec<u8>) -> Option<l
     Some(volume.apply(base, &changes).map(|answers| put_list(&answers, to)))
 }
 
+fn describe(volume: &dyn FileSystem, mut from: &[u8], to: &mut Vec<u8>) -> Option<lanefs::Result<()>> {
+    let inos = take_list::<Ino>(&mut from).filter(|inos| inos.len() <= MAX_ENTRIES)?;
+    end(from)?;
+    Some(volume.describe_inodes(&inos).map(|answers| put_list(&answers, to)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +161,7 @@ mod tests {
             let number = if round % 4 == 0 {
                 next() as u8
             } else {
-                [1, 2, 3, 4, 6, 9, 12, 13, 14, 16, 17, READ, WRITE, READDIR, APPLY][next() % 15]
+                [1, 2, 3, 4, 6, 9, 12, 13, 14, 16, 17, 18, READ, WRITE, READDIR, APPLY, DESCRIBE][next() % 17]
             };
             let mut call = vec![number];
             for _ in 0..next() % 6 {

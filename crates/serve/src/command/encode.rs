@@ -2,7 +2,8 @@
 
 use lanefs::bulk::{Applied, Change};
 use lanefs::{
-    Attr, Code, DirEntry, FileKind, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr, Time, XattrMode,
+    Attr, Code, Description, DirEntry, FileKind, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr, Time,
+    XattrMode,
 };
 
 /// A value that messages carry. Decoding takes it from the front of `from`; `None` for bytes that are none.
@@ -158,7 +159,7 @@ macro_rules! lists {
     )*};
 }
 
-lists!(Vec<u8>, DirEntry, Applied);
+lists!(Vec<u8>, DirEntry, Applied, Option<Description>);
 
 /// Declares a structure by its fields, in the order of the message.
 macro_rules! structures {
@@ -179,6 +180,7 @@ structures! {
     Attr {
         ino, kind, perm, links, uid, gid, size, blocks, rdev, mtime, ctime, atime, btime, generation
     }
+    Description { attr, has_xattrs }
     SetAttr { perm, uid, gid, size, atime, mtime }
     DirEntry { ino, kind, cookie, name }
     MkdirAll { base, perm, perm_above, follow }
@@ -333,6 +335,7 @@ mod tests {
             generation: 9,
         };
         comes_back(attr);
+        comes_back(vec![None, Some(Description { attr, has_xattrs: true })]);
         comes_back(SetAttr { size: Some(5), atime: Some(Time(-3)), ..SetAttr::default() });
         comes_back(Resolution { code: Code::Success, ino: Some(Ino(2)), kind: None, attr: Some(attr) });
         comes_back(Some((Ino(1), FileKind::Directory)));

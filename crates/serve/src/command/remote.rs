@@ -1,6 +1,8 @@
 //! A volume that the server of a mount has open, as its clients see it.
 
-use crate::command::calls::{APPLY, MAX_DATA_BYTES, READ, READDIR, ROOT, SYNC, WRITE, calls};
+use crate::command::calls::{
+    APPLY, DESCRIBE, MAX_DATA_BYTES, MAX_ENTRIES, READ, READDIR, ROOT, SYNC, WRITE, calls,
+};
 use crate::command::client::{Interrupted, MountedVolume, patient};
 use crate::command::encode::{Value, put_list};
 use crate::command::wire::{self, Kind, Patience, Purpose};
@@ -8,7 +10,8 @@ use crate::error::{Error, Result};
 use lanefs::bulk::{Applied, Change};
 use lanefs::escape::escape_path;
 use lanefs::{
-    Attr, DirEntry, FileKind, FileSystem, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr, XattrMode,
+    Attr, Description, DirEntry, FileKind, FileSystem, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr,
+    XattrMode,
 };
 use parking_lot::{Condvar, Mutex};
 use rustix::fd::OwnedFd;
@@ -218,6 +221,19 @@ impl FileSystem for RemoteVolume {
             max.put(to);
         })?;
         decoded(&answer)
+    }
+
+    fn describe_inodes(&self, inos: &[Ino]) -> lanefs::Result<Vec<Option<Description>>> {
+        let mut answers = Vec::with_capacity(inos.len());
+        for part in inos.chunks(MAX_ENTRIES) {
+            let answer = self.call(DESCRIBE, |to| put_list(part, to))?;
+            let described: Vec<Option<Description>> = decoded(&answer)?;
+            if described.len() != part.len() {
+                return Err(self.failed(wire::invalid()));
+            }
+            answers.extend(described);
+        }
+        Ok(answers)
     }
 
     fn apply(&self, base: Ino, changes: &[Change<'_>]) -> lanefs::Result<Vec<Applied>> {

@@ -116,7 +116,7 @@ impl TreeImport<'_> {
         }
         let (dir, name) = (&file.dir, file.name.as_c_str());
         let opened = dir.host.fd(&self.dirs).and_then(|fd| {
-            let (file, stat) = self.open_file(&fd, name)?;
+            let (file, stat) = self.opener.open_file(&fd, name)?;
             Ok((fd, file, HostMeta::new(&stat)))
         });
         match opened {

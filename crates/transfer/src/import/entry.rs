@@ -59,7 +59,7 @@ impl TreeImport<'_> {
                 return Ok((None, stat));
             }
         }
-        let (file, stat) = self.open_file(fd, name)?;
+        let (file, stat) = self.opener.open_file(fd, name)?;
         Ok((Some(file), stat))
     }
 }

@@ -6,6 +6,7 @@ use super::pending::Batches;
 use crate::in_volume::volume_entry::VolumeEntryError;
 use crate::on_host::host::CHUNK_BYTES;
 use crate::on_host::hostdir::{FileId, OpenDirs};
+use crate::on_host::opener::Opener;
 use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob, count};
 use crate::running::report::Report;
@@ -15,9 +16,7 @@ use crate::vocabulary::name::shown;
 use crate::vocabulary::xattrs::{DEFAULT_LIST, XattrBuffers, XattrTarget};
 use lanefs::{FileSystem, Ino, XattrMode};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,8 +50,7 @@ pub(super) struct TreeImport<'a> {
     /// Copies of files with several names. A further name is: directory and name in the volume, path of the
     /// source.
     pub(super) links: HardLinks<FileId, Ino, (Ino, Vec<u8>, Vec<u8>)>,
-    /// `O_NOATIME` where this process may use it, so that reading leaves access times unchanged.
-    no_atime: OFlags,
+    pub(super) opener: Opener,
 }
 
 impl<'a> TreeImport<'a> {
@@ -61,7 +59,6 @@ impl<'a> TreeImport<'a> {
         options: &'a ImportOptions<'a>,
         control: Control<'a>,
     ) -> Self {
-        let no_atime = if rustix::process::geteuid().is_root() { OFlags::NOATIME } else { OFlags::empty() };
         TreeImport {
             job: TransferJob::new(control),
             volume,
@@ -70,7 +67,7 @@ impl<'a> TreeImport<'a> {
             dirs: OpenDirs::new(),
             batches: None,
             links: HardLinks::new(),
-            no_atime,
+            opener: Opener::new(),
         }
     }
 
@@ -129,24 +126,6 @@ impl<'a> TreeImport<'a> {
                 self.job.volume_refused(path(), &doing, error);
             }
         }
-    }
-
-    /// Opens a name for reading; leaves the access time unchanged where the host allows that.
-    pub(super) fn open(&self, dir: &OwnedFd, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-        match openat(dir, name, flags | self.no_atime, Mode::empty()) {
-            Err(Errno::PERM) if !self.no_atime.is_empty() => openat(dir, name, flags, Mode::empty()),
-            other => other,
-        }
-    }
-
-    /// Opens a regular file for reading.
-    pub(super) fn open_file(&self, dir: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Stat), Errno> {
-        // If the name has become a fifo or a terminal, the call must neither block nor make it the
-        // controlling terminal.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = self.open(dir, name, flags)?;
-        let stat = fstat(&file)?;
-        Ok((file, stat))
     }
 
     /// Records an error of the host about `name` in `dir`.

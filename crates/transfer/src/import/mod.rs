@@ -12,7 +12,7 @@
 //! (directories and tasks).
 
 mod batch;
-mod content;
+pub(crate) mod content;
 mod dir;
 mod entry;
 mod importer;

@@ -186,7 +186,7 @@ impl TreeImport<'_> {
         name: &CStr,
     ) {
         let opened = parent.host.fd(&self.dirs).and_then(|fd| {
-            let fd = self.open(&fd, name, OPEN_DIR)?;
+            let fd = self.opener.open(&fd, name, OPEN_DIR)?;
             let meta = HostMeta::new(&fstat(&fd)?).ok_or(Errno::INVAL)?;
             Ok((Arc::new(fd), meta))
         });

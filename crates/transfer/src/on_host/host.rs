@@ -28,6 +28,25 @@ pub(crate) struct HostMeta {
     pub(crate) atime: Time,
 }
 
+impl From<&Attr> for HostMeta {
+    /// Files of a volume have the same fields. They have no device.
+    fn from(attr: &Attr) -> Self {
+        HostMeta {
+            id: FileId { dev: 0, ino: attr.ino.0 },
+            kind: attr.kind,
+            perm: attr.perm,
+            uid: attr.uid,
+            gid: attr.gid,
+            links: attr.links.into(),
+            size: attr.size,
+            sectors: attr.blocks.saturating_mul(8),
+            rdev: attr.rdev,
+            mtime: attr.mtime,
+            atime: attr.atime,
+        }
+    }
+}
+
 /// Attributes that a copy sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {

@@ -7,3 +7,4 @@ pub(crate) mod host_attributes;
 pub(crate) mod hostdir;
 pub(crate) mod new_file;
 pub(crate) mod node;
+pub(crate) mod opener;

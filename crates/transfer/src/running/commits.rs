@@ -97,7 +97,7 @@ impl<'a> Commits<'a> {
                 Ok(())
             }
             Err(error) => {
-                job.stop(Error::volume("cannot make the import durable", error));
+                job.stop(Error::volume("cannot make the changes durable", error));
                 Err(())
             }
         }

@@ -16,6 +16,8 @@ pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub struct ProgressState {
     /// Names and bytes transferred so far.
     pub counts: Counts,
+    /// Names that a sync or a comparison has compared so far; 0 for any other transfer.
+    pub compared: u64,
     /// Time since the start.
     pub elapsed: Duration,
     /// True once all is written and is being made durable.
@@ -46,7 +48,8 @@ pub struct Control<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// One counter per field of [`Counts`], and two for refused attributes. All threads add to them.
+/// One counter per field of [`Counts`], and others for names that were compared and attributes that were
+/// refused. All threads add to them.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) files: AtomicU64,
@@ -56,6 +59,8 @@ pub(crate) struct Counters {
     pub(crate) specials: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) xattrs: AtomicU64,
+    /// Names that were compared with those of another tree.
+    pub(crate) compared: AtomicU64,
     /// Extended attributes that the source did not return or the destination refused.
     pub(crate) xattrs_refused: AtomicU64,
     /// Access control lists of an archive that are damaged, or have names without a number.
@@ -152,7 +157,8 @@ impl<'a> TransferJob<'a> {
 
     /// Reports the progress to the caller.
     pub(crate) fn report_progress(&self, syncing: bool) {
-        let now = ProgressState { counts: self.counts(), elapsed: self.started.elapsed(), syncing };
+        let compared = self.counters.compared.load(Relaxed);
+        let now = ProgressState { counts: self.counts(), compared, elapsed: self.started.elapsed(), syncing };
         self.control.progress.update(&now);
     }
 

@@ -78,11 +78,14 @@ impl XattrBuffers {
     /// Passes each attribute of `target` to `take`. Returns the number of attributes that the host refused or
     /// that transfers do not keep.
     pub(crate) fn each(&mut self, target: &XattrTarget<'_>, mut take: impl FnMut(&[u8], &[u8])) -> u64 {
+        let Ok(len) = self.list(target) else { return 1 };
+        if len == 0 {
+            return 0;
+        }
         let path = match target {
             XattrTarget::Open(_) => None,
             XattrTarget::Name(dir, name) => Some(by_path(dir, name)),
         };
-        let Ok(len) = self.list(target) else { return 1 };
         let mut refused = 0;
         for name in self.list[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let value = if is_kept(name) {

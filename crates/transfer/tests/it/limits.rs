@@ -161,29 +161,7 @@ fn without_root() {
     }
     fs::create_dir(source.join("closed")).unwrap();
     fs::set_permissions(source.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
-    let me = std::env::current_exe().unwrap();
-    let arguments = ["--ignored", "--exact", "limits::without_root_child"];
-    let mut command = if is_root() {
-        // The program itself may be where others cannot reach it.
-        let copy = temp.path().join("test-program");
-        fs::copy(me, &copy).unwrap();
-        fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
-        command
-    } else {
-        Command::new(me)
-    };
-    let run = command.args(arguments).env("LANEFS_TEST_TREE", temp.path()).current_dir(temp.path()).output();
-    let output = match run {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED: no setpriv program to give root up with");
-            return;
-        }
-        output => output.unwrap(),
-    };
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    as_another_user(temp.path(), "limits::without_root_child");
     fs::set_permissions(source.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
 }
 

@@ -11,3 +11,4 @@ mod compressed_archives;
 mod durable;
 mod limits;
 mod round_trip;
+mod sync;

@@ -221,3 +221,30 @@ pub(crate) fn remove_deep(top: &Path) {
     let status = Command::new("rm").arg("-rf").arg(top).status().unwrap();
     assert!(status.success());
 }
+
+/// Runs one ignored test of this program without root, with the path of `dir` in `LANEFS_TEST_TREE`.
+pub(crate) fn as_another_user(dir: &Path, test: &str) {
+    let me = std::env::current_exe().unwrap();
+    let mut command = if is_root() {
+        // The program itself may be where others cannot reach it.
+        let copy = dir.join("test-program");
+        fs::copy(me, &copy).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
+        command
+    } else {
+        Command::new(me)
+    };
+    let arguments = ["--ignored", "--exact", test];
+    let run = command.args(arguments).env("LANEFS_TEST_TREE", dir).current_dir(dir).output();
+    let output = match run {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: no setpriv program to give root up with");
+            return;
+        }
+        output => output.unwrap(),
+    };
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}

@@ -1,0 +1,143 @@
+//! `lanefs sync`.
+
+use crate::common::differences::{self, Collected, ComparisonArgs};
+use crate::common::transfer::{self, Target, TransferArgs};
+use crate::session::command::{Command, HostCommand};
+use crate::session::context::Context;
+use crate::terminal::console::say;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::interrupt;
+use crate::terminal::progress::TransferProgress;
+use crate::text::json;
+use crate::text::size::human;
+use clap::Args;
+use lanefs::FileSystem;
+use lanefs_fuse::RemoteVolume;
+use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, sync_tree};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Make a directory of the volume the same as a directory of the host, by the differences alone
+///
+/// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
+/// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
+/// missing. Without --delete names stay that SRC lacks.
+///
+/// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
+/// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
+/// file whose size or time differs is copied as a whole, beside the old one, and takes its place when it is
+/// complete: no reader sees half of it. All other attributes are set in place. Files that change while they
+/// are read are copied again, up to three times, and then named, as are those that vanish or cannot be read;
+/// the others are copied, and the exit code is 1.
+///
+/// Ctrl-C stops cleanly. After that, or after a power cut, the volume has each file old or new, and the next
+/// sync finishes the work.
+///
+/// With --dry-run or --itemize-changes each difference is a line in the form of rsync: `>` for a file that is
+/// copied, `c` for another one that is made, `h` for a hard link, `.` where only attributes are set, or
+/// `*deleting`; the type (f, d, L, D for a device, S for a fifo or socket); then `+` for a new name, or a
+/// letter for what differs: c content (with --checksum), target or number, s size, t time, p mode, o owner, g
+/// group, a access control list, x other extended attribute.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lanefs sync v.lane /usr/share /share
+  lanefs sync v.lane /usr/share /share --delete --dry-run
+  lanefs sync v.lane src /src --delete --exclude '*.o' --exclude target/")]
+pub struct SyncTree {
+    /// Directory of the host
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// Directory of the volume
+    #[arg(value_name = "DEST", default_value = "/")]
+    dest: OsString,
+    /// Remove names that SRC lacks
+    #[arg(long)]
+    delete: bool,
+    /// Change nothing, and list what would change
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// List each change, sorted by path
+    #[arg(long, short = 'i')]
+    itemize_changes: bool,
+    /// Print numbers of names and bytes, and rates
+    #[arg(long, conflicts_with = "json")]
+    stats: bool,
+    #[command(flatten)]
+    comparison: ComparisonArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+impl Command for SyncTree {
+    fn changes(&self) -> bool {
+        !self.dry_run
+    }
+
+    fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        self.execute_on(context)
+    }
+
+    fn on_host(&self) -> Option<&dyn HostCommand> {
+        Some(self)
+    }
+}
+
+impl HostCommand for SyncTree {
+    fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome {
+        self.execute_on(context)
+    }
+}
+
+impl SyncTree {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+        let collected = Collected::default();
+        let is_listed = self.dry_run || self.itemize_changes;
+        let receiver = |difference: &Difference| {
+            if is_listed {
+                collected.push(difference);
+            }
+        };
+        let report = self.sync(context, &receiver)?;
+        collected.print(&mut context.out, self.transfer.is_json())?;
+        self.report(context, &report)
+    }
+
+    fn sync(
+        &self,
+        context: &Context<'_, impl FileSystem>,
+        receiver: &(dyn Fn(&Difference) + Sync),
+    ) -> Result<SyncReport, Failure> {
+        let options = SyncOptions {
+            delete: self.delete,
+            dry_run: self.dry_run,
+            ..self.comparison.options(&self.transfer, context.image.files())?
+        };
+        let dest = transfer::volume_path(context, &self.dest);
+        let progress = TransferProgress::new("syncing");
+        let interrupt = interrupt::flag();
+        let control = Control { interrupt: &interrupt, progress: &progress };
+        let outcome = sync_tree(context.volume, &self.source, &dest, &options, receiver, control);
+        progress.clear();
+        outcome.map_err(|error| transfer::failure(&error))
+    }
+
+    fn report(&self, context: &mut Context<'_, impl FileSystem>, report: &SyncReport) -> Outcome {
+        self.transfer.tell("synced", Target::Followed, &report.report);
+        if self.stats {
+            differences::print_stats(context, report)?;
+        }
+        if self.transfer.is_json() {
+            writeln!(context.out, "{}", json::text(&differences::as_json(report)))?;
+        } else {
+            let verb = if self.dry_run { "would sync" } else { "synced" };
+            let (copied, seconds) = (human(report.report.counts.bytes), report.report.elapsed.as_secs_f64());
+            say(&format!(
+                "{verb} {}; {copied}B copied in {seconds:.2} s",
+                differences::in_words(&report.counts)
+            ));
+        }
+        context.raise_status(report.report.exit_code());
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Arguments and output that `sync` and `diff` share.
+
+use super::transfer::{self, TransferArgs};
+use crate::session::context::Context;
+use crate::terminal::failure::{Failure, Outcome};
+use crate::text::escape::escape;
+use crate::text::{bytes, json};
+use clap::Args;
+use lanefs::FileSystem;
+use lanefs_transfer::{Difference, FileId, Filter, SyncCounts, SyncOptions, SyncReport};
+use parking_lot::Mutex;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What a sync or a comparison looks at, and how.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ComparisonArgs {
+    /// Compare the content of files of the same size, whatever their times. Without it two files of the same
+    /// size and time of modification have the same content
+    #[arg(long, short)]
+    checksum: bool,
+    /// Leave out names that match PATTERN, on both sides: they are neither copied nor removed. Patterns are
+    /// those of gitignore, from the top directory
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Leave in names that match PATTERN, whatever --exclude and --filter say; what is below a directory that
+    /// is left out stays out
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Read patterns from FILE, which has the form of a .gitignore
+    #[arg(long, value_name = "FILE")]
+    filter: Vec<PathBuf>,
+    /// Do not enter directories on which another file system is mounted
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
+}
+
+impl ComparisonArgs {
+    /// The options of a comparison, without `skip`ped files.
+    ///
+    /// # Errors
+    /// Names a file that cannot be read, or a pattern that is none.
+    pub fn options(&self, transfer: &TransferArgs, skip: Vec<FileId>) -> Result<SyncOptions, Failure> {
+        Ok(SyncOptions {
+            checksum: self.checksum,
+            one_file_system: self.one_file_system,
+            filter: self.rules()?,
+            threads: transfer.threads(),
+            skip,
+            ..SyncOptions::default()
+        })
+    }
+
+    fn rules(&self) -> Result<Filter, Failure> {
+        let mut lines = Vec::new();
+        for file in &self.filter {
+            let text = std::fs::read(file).map_err(|error| Failure::host(file, &error))?;
+            let text = String::from_utf8(text).map_err(|_| {
+                let advice = "write its patterns in UTF-8; `?` and `*` match any byte of a name";
+                Failure::usage(bytes::of_path(file), "is not text", advice)
+            })?;
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.extend(self.exclude.iter().cloned());
+        lines.extend(self.include.iter().map(|pattern| format!("!{pattern}")));
+        Filter::new(lines.iter().map(String::as_str)).map_err(|error| transfer::failure(&error))
+    }
+}
+
+/// The differences of a run, for output in the order of their paths.
+#[derive(Default)]
+pub struct Collected(Mutex<Vec<Difference>>);
+
+impl Collected {
+    /// Keeps a difference.
+    pub fn push(&self, difference: &Difference) {
+        self.0.lock().push(difference.clone());
+    }
+
+    /// Prints the differences, a directory before the names in it.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn print(self, out: &mut dyn Write, as_json: bool) -> Outcome {
+        let mut differences = self.0.into_inner();
+        // Between the names of a directory no other name comes: `a/b` before `a.b`.
+        differences
+            .sort_by(|a, b| a.path.split(|byte| *byte == b'/').cmp(b.path.split(|byte| *byte == b'/')));
+        for difference in &differences {
+            match as_json {
+                true => writeln!(out, "{}", json::text(&object(difference)))?,
+                false => writeln!(out, "{} {}", difference.letters(), name(difference))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path as rsync has it: directories end with a slash, and the top is `./`.
+fn name(difference: &Difference) -> String {
+    let is_dir = difference.kind == lanefs::FileKind::Directory;
+    match (difference.path.is_empty(), is_dir) {
+        (true, _) => "./".into(),
+        (false, true) => format!("{}/", escape(&difference.path)),
+        (false, false) => escape(&difference.path).to_string(),
+    }
+}
+
+fn object(difference: &Difference) -> serde_json::Map<String, serde_json::Value> {
+    let mut object = serde_json::Map::new();
+    object.insert("change".into(), difference.change.word().into());
+    object.insert("type".into(), difference.kind.word().into());
+    json::add_name(&mut object, "path", &difference.path);
+    let aspects: Vec<_> = difference.change.aspects().names().collect();
+    object.insert("differs".into(), aspects.into());
+    object
+}
+
+/// The numbers of differences as JSON, beside those of a transfer.
+pub fn as_json(report: &SyncReport) -> serde_json::Value {
+    let c = &report.counts;
+    let mut object = transfer::as_json(&report.report);
+    for (key, count) in [
+        ("compared", c.compared),
+        ("added", c.added),
+        ("replaced", c.replaced),
+        ("attributes", c.attributes),
+        ("linked", c.linked),
+        ("removed", c.removed),
+    ] {
+        object[key] = count.into();
+    }
+    object
+}
+
+/// The numbers of differences in words: those that are not 0.
+pub fn in_words(counts: &SyncCounts) -> String {
+    let parts = [
+        (counts.added, "added"),
+        (counts.replaced, "replaced"),
+        (counts.attributes, "with other attributes"),
+        (counts.linked, "linked"),
+        (counts.removed, "removed"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let names = if counts.compared == 1 { "name" } else { "names" };
+    match parts.is_empty() {
+        true => format!("{} {names} compared, no difference", counts.compared),
+        false => format!("{} {names} compared: {}", counts.compared, parts.join(", ")),
+    }
+}
+
+/// Prints the table of `--stats`.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_stats(context: &mut Context<'_, impl FileSystem>, report: &SyncReport) -> Outcome {
+    let (c, copied) = (&report.counts, &report.report.counts);
+    let seconds = report.report.elapsed.as_secs_f64().max(1e-9);
+    for (what, number) in [
+        ("names compared", c.compared),
+        ("names added", c.added),
+        ("names replaced", c.replaced),
+        ("names with other attributes", c.attributes),
+        ("names linked", c.linked),
+        ("names removed", c.removed),
+        ("files copied", copied.files),
+        ("bytes copied", copied.bytes),
+        ("names compared per second", (c.compared as f64 / seconds) as u64),
+        ("bytes copied per second", (copied.bytes as f64 / seconds) as u64),
+    ] {
+        writeln!(context.out, "{what:<27} {number}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! One name of the tree that is followed which is not a directory.
+
+use super::{Both, Engine, Side};
+use crate::sync::difference::{Aspects, Change};
+use crate::sync::effect::{Effect, There};
+use crate::sync::links::First;
+use crate::sync::node::Node;
+use crate::sync::pair::Pair;
+use crate::sync::tree::{Buffers, Tree};
+use lanefs::FileKind;
+
+/// What has the name in `b`, once the way is free.
+enum Place {
+    Free(There),
+    /// A file of the same type, with its attributes.
+    Same(Node),
+    /// The failure is reported.
+    Blocked,
+}
+
+impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
+    /// Compares a name, and makes it the same.
+    pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both, node: &Node) {
+        let there = both.b.as_ref().filter(|name| !name.is_dir()).and_then(|name| name.node);
+        let there = match (&both.b, &pair.b, there) {
+            (Some(name), Some(dir), None) if !name.is_dir() => match self.b.node(dir, name) {
+                Ok(node) => Some(node),
+                Err(failure) => return self.failed(&pair.path(name.name.to_bytes()), Side::B, failure),
+            },
+            (.., there) => there,
+        };
+        let place = self.place(buffers, pair, both, node, there);
+        if node.meta.links > 1 {
+            let group = self.links.group(node.meta.id);
+            let mut first = group.lock();
+            match &*first {
+                Some(first) => self.further_name(buffers, pair, both, node, place, first),
+                None => *first = self.own_file(buffers, pair, both, node, place),
+            }
+        } else {
+            self.own_file(buffers, pair, both, node, place);
+        }
+    }
+
+    /// Finds what has the name in `b`. A directory in the way is removed where the caller wants that, and has
+    /// to be empty otherwise.
+    fn place(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        both: &Both,
+        node: &Node,
+        there: Option<Node>,
+    ) -> Place {
+        match (&both.b, there) {
+            (None, _) => Place::Free(There::Nothing),
+            (Some(_), Some(there)) if there.meta.kind == node.meta.kind => Place::Same(there),
+            (Some(name), _) if name.is_dir() => match self.make_way(buffers, pair, name) {
+                true => Place::Free(There::EmptyDirectory),
+                false => Place::Blocked,
+            },
+            (Some(_), _) => Place::Free(There::File),
+        }
+    }
+
+    /// Makes the name in `b` that of a file of its own. Returns that file; `None` after a failure.
+    fn own_file(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        both: &Both,
+        node: &Node,
+        place: Place,
+    ) -> Option<First> {
+        let (old, there) = match place {
+            Place::Blocked => return None,
+            Place::Free(there) => (None, there),
+            Place::Same(old) => (Some(old), There::File),
+        };
+        let change = match (&old, there) {
+            (None, There::Nothing) => Change::Added,
+            (None, _) => Change::Type,
+            (Some(old), _) => {
+                let aspects = self.aspects(buffers, pair, both, node, old)?;
+                if aspects.is_empty() {
+                    return Some(First { id: Some(old.meta.id), set: aspects });
+                }
+                // Attributes that are set in place reach all names of the file.
+                if self.needs_copy(node.meta.kind, aspects) || old.meta.links > node.meta.links {
+                    Change::Replaced(aspects)
+                } else {
+                    return self.set(buffers, pair, both, (node, old), aspects);
+                }
+            }
+        };
+        let name = both.a.name.to_bytes();
+        let path = || self.a.path(&pair.path(name));
+        let found = self.found(&pair.a.0, &both.a, node, &path);
+        let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
+        pair.touch();
+        self.differs(pair.path(name), node.meta.kind, change);
+        Some(First { id: made.id, set: Aspects::default() })
+    }
+
+    /// The aspects in which a name differs from a file of the same type.
+    fn aspects(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        both: &Both,
+        node: &Node,
+        old: &Node,
+    ) -> Option<Aspects> {
+        let name = &both.a.name;
+        let dirs = (&pair.a.0, pair.b.as_ref()?);
+        match self.compare(buffers, dirs, Some(name), (node, old)) {
+            Ok(aspects) => Some(aspects | Aspects::LINKS.when(!self.keeps(node, old))),
+            Err((side, failure)) => {
+                self.failed(&pair.path(name.to_bytes()), side, failure);
+                None
+            }
+        }
+    }
+
+    /// True where the file of `b` is kept for this one, and not for the file of another one of its names.
+    fn keeps(&self, node: &Node, old: &Node) -> bool {
+        let has_one_name = node.meta.links < 2 && old.meta.links < 2;
+        has_one_name || self.links.claim(old.meta.id, node.meta.id)
+    }
+
+    /// Sets attributes in place.
+    fn set(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        both: &Both,
+        (node, old): (&Node, &Node),
+        aspects: Aspects,
+    ) -> Option<First> {
+        let name = both.a.name.to_bytes();
+        let path = || self.a.path(&pair.path(name));
+        let found = self.found(&pair.a.0, &both.a, node, &path);
+        if !self.effect.set(buffers, &found, pair.b.as_ref()?, old, aspects) {
+            return None;
+        }
+        self.differs(pair.path(name), node.meta.kind, Change::Attributes(aspects));
+        Some(First { id: Some(old.meta.id), set: aspects })
+    }
+
+    /// Makes a name one more of a file whose first name is done.
+    fn further_name(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        both: &Both,
+        node: &Node,
+        place: Place,
+        first: &First,
+    ) {
+        let name = both.a.name.to_bytes();
+        let (there, change) = match place {
+            Place::Blocked => return,
+            Place::Free(There::Nothing) => (There::Nothing, Change::Added),
+            Place::Free(there) => (there, Change::Type),
+            Place::Same(old) if first.id == Some(old.meta.id) => {
+                if !first.set.is_empty() {
+                    self.differs(pair.path(name), node.meta.kind, Change::Attributes(first.set));
+                }
+                return;
+            }
+            Place::Same(old) => {
+                let Some(aspects) = self.aspects(buffers, pair, both, node, &old) else { return };
+                (There::File, Change::Linked(aspects | Aspects::LINKS))
+            }
+        };
+        let path = || self.a.path(&pair.path(name));
+        let found = self.found(&pair.a.0, &both.a, node, &path);
+        if self.effect.link(&found, pair.b.as_ref(), first.id, there) {
+            pair.touch();
+            self.differs(pair.path(name), node.meta.kind, change);
+        }
+    }
+
+    /// Empties the directory of a name in `b`, so that another file can have the name; false where it has to
+    /// stay, which is reported.
+    fn make_way(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &crate::sync::node::Name) -> bool {
+        debug_assert_eq!(name.kind, FileKind::Directory);
+        let path = pair.path(name.name.to_bytes());
+        let is_empty = match self.finds_removed {
+            true => self.emptied(buffers, pair, name),
+            false => self.is_empty(buffers, pair, name),
+        };
+        match is_empty {
+            Ok(true) => true,
+            Ok(false) => {
+                let advice = match self.finds_removed {
+                    true => "a directory of that name is in the way, with names that are left out",
+                    false => {
+                        "a directory of that name is in the way, and has names (the option delete removes it)"
+                    }
+                };
+                self.job.problem(self.a.path(&path), advice);
+                false
+            }
+            Err(failure) => {
+                self.failed(&path, Side::B, failure);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The comparison of two trees by several threads, and the use of each difference as soon as it is found.
+//!
+//! A task is a directory, or some names of one. A directory's names are listed on both sides and matched;
+//! those of the tree that is followed are then looked at one by one. So the memory goes with the names of the
+//! directories in progress, as many as there are threads, and not with the tree.
+
+mod directory;
+mod file;
+mod removal;
+
+use super::difference::{Aspects, Change, Difference};
+use super::effect::{Effect, Found};
+use super::failure::{self, Failure};
+use super::links::Links;
+use super::node::{Name, Node, attributes, extended};
+use super::options::SyncOptions;
+use super::pair::Pair;
+use super::report::Tally;
+use super::tree::{Buffers, Tree};
+use super::{content, effect};
+use crate::running::job::TransferJob;
+use crate::running::queue::{default_threads, run_tasks};
+use lanefs::FileKind;
+use std::sync::Arc;
+
+/// Receiver of the differences. Several threads call it, each for one difference at a time.
+pub(super) type Receiver<'r> = dyn Fn(&Difference) + Sync + 'r;
+
+/// A comparison of the tree `a`, which is followed, with the tree `b`, and its effect on `b`.
+pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
+    pub(super) job: &'e TransferJob<'e>,
+    pub(super) a: &'e A,
+    pub(super) b: &'e B,
+    pub(super) effect: &'e E,
+    pub(super) options: &'e SyncOptions,
+    /// Names that only `b` has are differences.
+    pub(super) finds_removed: bool,
+    pub(super) receiver: &'e Receiver<'e>,
+    pub(super) links: Links,
+    pub(super) tally: Tally,
+}
+
+/// A name of `a`, and the same of `b`.
+pub(super) struct Both {
+    a: Name,
+    b: Option<Name>,
+}
+
+/// A part of the work.
+pub(super) enum Task<A: Tree, B: Tree> {
+    Directory(Arc<Pair<A, B>>),
+    Names(Arc<Pair<A, B>>, Vec<Both>),
+}
+
+impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
+    /// Compares the directories of `top` with all that is below them.
+    pub(super) fn run(&self, top: Arc<Pair<A, B>>) {
+        run_tasks(
+            self.options.threads.unwrap_or_else(default_threads),
+            Task::Directory(top),
+            Buffers::new,
+            |queue, buffers, task| match task {
+                Task::Directory(pair) => {
+                    if !self.job.should_stop() {
+                        self.directory(queue, buffers, &pair);
+                    }
+                    self.end_task(buffers, pair);
+                }
+                Task::Names(pair, names) => {
+                    self.names(queue, buffers, &pair, names);
+                    self.end_task(buffers, pair);
+                }
+            },
+            || self.job.report_progress(false),
+        );
+    }
+
+    /// Ends a task of a directory. The last one completes the directory, which ends a task of its parent.
+    fn end_task(&self, buffers: &mut Buffers, pair: Arc<Pair<A, B>>) {
+        let mut current = Some(pair);
+        while let Some(pair) = current {
+            if !pair.end_task() {
+                return;
+            }
+            self.complete(buffers, &pair);
+            current = pair.parent.clone();
+        }
+    }
+
+    fn complete(&self, buffers: &mut Buffers, pair: &Pair<A, B>) {
+        let aspects = pair.aspects.get().copied().unwrap_or_default();
+        let path = || self.a.path(&pair.path(b""));
+        let done = pair.b.as_ref().is_none_or(|b| {
+            let (a, b) = ((&pair.a.0, &pair.a.1), (b, pair.old.as_ref()));
+            let dir = effect::Complete { a, b, aspects, is_touched: pair.is_touched(), path: &path };
+            self.effect.complete(buffers, &dir)
+        });
+        if !done {
+            return;
+        }
+        let change = pair.made.or((!aspects.is_empty()).then_some(Change::Attributes(aspects)));
+        if let Some(change) = change {
+            self.differs(pair.path(b""), FileKind::Directory, change);
+        }
+    }
+
+    /// Passes a difference on.
+    fn differs(&self, path: Vec<u8>, kind: FileKind, change: Change) {
+        self.tally.count(change);
+        (self.receiver)(&Difference { path, kind, change });
+    }
+
+    /// True for a path below the top that is left out.
+    fn leaves_out(&self, path: impl Fn() -> Vec<u8>, is_dir: bool) -> bool {
+        !self.options.filter.is_empty() && self.options.filter.leaves_out(&path(), is_dir)
+    }
+
+    /// The aspects in which two files of the same type differ. `place`: both directories, and the name in
+    /// them; without a name the directories themselves.
+    fn compare(
+        &self,
+        buffers: &mut Buffers,
+        dirs: (&A::Dir, &B::Dir),
+        name: Option<&std::ffi::CStr>,
+        nodes: (&Node, &Node),
+    ) -> Result<Aspects, (Side, Failure)> {
+        let ((dir_a, dir_b), (a, b)) = (dirs, nodes);
+        let in_a = |failure| (Side::A, failure);
+        let in_b = |failure| (Side::B, failure);
+        let mut aspects = attributes(&a.meta, &b.meta);
+        let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
+        aspects |= extended(&xattrs, &self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?);
+        match (a.meta.kind, name) {
+            (FileKind::Symlink, Some(name)) => {
+                let target = self.a.link_target(dir_a, name, a).map_err(in_a)?;
+                let other = self.b.link_target(dir_b, name, b).map_err(in_b)?;
+                aspects |= Aspects::CONTENT.when(target != other);
+            }
+            (FileKind::File, Some(name)) if self.options.checksum && a.meta.size == b.meta.size => {
+                let (file_a, _) = self.a.open(dir_a, name, a).map_err(in_a)?;
+                let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
+                let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));
+                let same = content::is_same(self.job, buffers, a_file, b_file, a.meta.size);
+                aspects |= Aspects::CONTENT.when(!same.map_err(in_a)?);
+            }
+            _ => {}
+        }
+        Ok(aspects)
+    }
+
+    /// True where a file has to be copied because of these differences.
+    fn needs_copy(&self, kind: FileKind, aspects: Aspects) -> bool {
+        let by_time = kind == FileKind::File && !self.options.checksum && aspects.has(Aspects::MTIME);
+        by_time || aspects.has(Aspects::CONTENT | Aspects::SIZE | Aspects::LINKS)
+    }
+
+    /// Reports that a side did not answer about a path below the top.
+    fn failed(&self, path: &[u8], side: Side, failure: Failure) {
+        let path = match side {
+            Side::A => self.a.path(path),
+            Side::B => self.b.path(path),
+        };
+        failure::report(self.job, path, "cannot read the volume, at", failure);
+    }
+
+    /// A name of `a` for the effect.
+    fn found<'f>(
+        &self,
+        dir: &'f A::Dir,
+        name: &'f Name,
+        node: &'f Node,
+        path: &'f dyn Fn() -> Vec<u8>,
+    ) -> Found<'f, A> {
+        Found { dir, name: &name.name, node, path }
+    }
+}
+
+/// A side of a comparison.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    A,
+    B,
+}

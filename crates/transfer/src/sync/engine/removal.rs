@@ -1,0 +1,120 @@
+//! Names that only the tree that follows has, with all that is below them.
+
+use super::{Engine, Side};
+use crate::sync::difference::Change;
+use crate::sync::effect::Effect;
+use crate::sync::failure::Failure;
+use crate::sync::node::Name;
+use crate::sync::pair::Pair;
+use crate::sync::tree::{Buffers, Tree};
+use lanefs::path::join;
+
+/// A directory that is being emptied.
+struct Emptying<D> {
+    dir: D,
+    /// Path below the top.
+    path: Vec<u8>,
+    /// Its name in the directory above; `None` for the one that is emptied, but stays.
+    name: Option<Name>,
+    names: std::vec::IntoIter<Name>,
+    /// A name could not be removed, or was not to be.
+    stays: bool,
+}
+
+impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
+    /// Removes a name of `b` that `a` lacks.
+    pub(super) fn removed(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &Name) {
+        let Some(dir) = &pair.b else { return };
+        let path = pair.path(name.name.to_bytes());
+        if !name.is_dir() {
+            if self.remove(dir, name, path) {
+                pair.touch();
+            }
+            return;
+        }
+        match self.emptied(buffers, pair, name) {
+            Ok(true) => {
+                if self.remove(dir, name, path) {
+                    pair.touch();
+                }
+            }
+            Ok(false) if self.job.should_stop() => {}
+            Ok(false) => {
+                let path = crate::vocabulary::name::shown(&self.b.path(&path));
+                self.job.note(format!("{path}: stays, as names below it do"));
+            }
+            Err(failure) => self.failed(&path, Side::B, failure),
+        }
+    }
+
+    /// Removes one name; false where that fails.
+    fn remove(&self, dir: &B::Dir, name: &Name, path: Vec<u8>) -> bool {
+        let is_removed = self.effect.remove(dir, name, &|| self.b.path(&path));
+        if is_removed {
+            self.differs(path, name.kind, Change::Removed);
+        }
+        self.effect.between();
+        is_removed
+    }
+
+    /// True where the directory of a name in `b` has no names.
+    pub(super) fn is_empty(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        name: &Name,
+    ) -> Result<bool, Failure> {
+        let Some(dir) = &pair.b else { return Ok(true) };
+        let entered = self.b.enter(dir, name, &self.b.node(dir, name)?)?;
+        Ok(self.b.names(buffers, &entered)?.is_empty())
+    }
+
+    /// Removes all that is below a directory of `b`; false where something stays.
+    pub(super) fn emptied(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        name: &Name,
+    ) -> Result<bool, Failure> {
+        let Some(dir) = &pair.b else { return Ok(true) };
+        let top = self.open(buffers, dir, name, pair.path(name.name.to_bytes()))?;
+        let mut open = vec![Emptying { name: None, ..top }];
+        loop {
+            let Some(here) = open.last_mut() else { return Ok(true) };
+            if self.job.should_stop() {
+                return Ok(false);
+            }
+            if let Some(name) = here.names.next() {
+                let path = join(&here.path, name.name.to_bytes());
+                if self.leaves_out(|| path.clone(), name.is_dir()) {
+                    here.stays = true;
+                } else if name.is_dir() {
+                    let dir = here.dir.clone();
+                    open.push(self.open(buffers, &dir, &name, path)?);
+                } else {
+                    here.stays |= !self.remove(&here.dir, &name, path);
+                }
+                continue;
+            }
+            let Some(done) = open.pop() else { return Ok(true) };
+            let Some(above) = open.last_mut() else { return Ok(!done.stays) };
+            let is_removed = match done.name {
+                Some(name) if !done.stays => self.remove(&above.dir, &name, done.path),
+                _ => false,
+            };
+            above.stays |= !is_removed;
+        }
+    }
+
+    fn open(
+        &self,
+        buffers: &mut Buffers,
+        dir: &B::Dir,
+        name: &Name,
+        path: Vec<u8>,
+    ) -> Result<Emptying<B::Dir>, Failure> {
+        let entered = self.b.enter(dir, name, &self.b.node(dir, name)?)?;
+        let names = self.b.names(buffers, &entered)?.into_iter();
+        Ok(Emptying { dir: entered, path, name: Some(name.clone()), names, stays: false })
+    }
+}

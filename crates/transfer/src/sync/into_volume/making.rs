@@ -1,0 +1,267 @@
+//! New files of the volume: complete before they get their names.
+
+use super::{IntoVolume, attributes_of, id};
+use crate::in_volume::volume::TargetDir;
+use crate::in_volume::volume_entry::{VolumeEntryError, make_directory};
+use crate::sync::effect::{Found, Made, There};
+use crate::sync::failure::Failure;
+use crate::sync::node::Node;
+use crate::sync::tree::{Buffers, Source};
+use crate::sync::volume_tree::VolumeDir;
+use crate::vocabulary::name::temporary_name;
+use lanefs::bulk::Change;
+use lanefs::{Attr, Code, FileKind, Ino, RenameMode, SetAttr};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Largest file that comes with its content in one transaction, in bytes.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Times that the content of a file is copied, if it changes meanwhile.
+const TRIES: usize = 3;
+/// Mode of a file that is not complete: closed to other users.
+const UNFINISHED: u16 = 0o600;
+/// The same of a directory.
+const UNFINISHED_DIRECTORY: u16 = 0o700;
+
+/// A file that was made, and the counter of its kind.
+type Counted<'c> = (Made<VolumeDir>, &'c AtomicU64);
+
+impl<A: Source> IntoVolume<'_, A> {
+    /// Makes a file in the place of what is there.
+    pub(super) fn make(
+        &self,
+        buffers: &mut Buffers,
+        found: &Found<'_, A>,
+        to: VolumeDir,
+        there: There,
+    ) -> Result<Counted<'_>, Failure> {
+        let target = to.target(self.volume)?;
+        let counters = &self.job.counters;
+        let (ino, counter) = match found.node.meta.kind {
+            FileKind::Directory => {
+                let ino = self.make_directory(found, target, there)?;
+                let dir = Some(VolumeDir { ino, may_hand_down: false });
+                return Ok((Made { id: Some(id(ino)), dir }, &counters.directories));
+            }
+            FileKind::File => {
+                let small = match there {
+                    There::Nothing => self.make_small(buffers, found, target)?,
+                    There::File | There::EmptyDirectory => None,
+                };
+                let ino = match small {
+                    Some(ino) => ino,
+                    None => self.make_apart(buffers, found, target, there)?,
+                };
+                (ino, &counters.files)
+            }
+            FileKind::Symlink => (self.make_apart(buffers, found, target, there)?, &counters.symlinks),
+            _ => (self.make_apart(buffers, found, target, there)?, &counters.specials),
+        };
+        Ok((Made { id: Some(id(ino)), dir: None }, counter))
+    }
+
+    fn make_directory(&self, found: &Found<'_, A>, target: TargetDir, there: There) -> Result<Ino, Failure> {
+        if there == There::Nothing {
+            let made = make_directory(self.volume, target, found.name.to_bytes(), false);
+            return made.map(|made| made.ino).map_err(refused);
+        }
+        let (attr, temporary) = self
+            .under_temporary_name(target, |name| self.volume.mkdir(target.ino, name, UNFINISHED_DIRECTORY))?;
+        let placed = self.put_in_place(target, &temporary, found.name.to_bytes(), there, true);
+        if placed.is_err() {
+            let _ = self.rmdir(target.ino, &temporary);
+        }
+        placed.map(|()| attr.ino)
+    }
+
+    /// Makes a small file at once under its name, with its content; `None` where that is not possible.
+    fn make_small(
+        &self,
+        buffers: &mut Buffers,
+        found: &Found<'_, A>,
+        target: TargetDir,
+    ) -> Result<Option<Ino>, Failure> {
+        if found.node.meta.size > SMALL_BYTES || found.node.meta.may_have_holes() {
+            return Ok(None);
+        }
+        let (file, node) = self.a.open(found.dir, found.name, found.node)?;
+        if node.meta.kind != FileKind::File || node.meta.size > SMALL_BYTES {
+            return Ok(None);
+        }
+        let Some(data) = self.a.read_whole(&file, &node)? else { return Ok(None) };
+        let name = found.name.to_bytes();
+        let create = Change::Create { path: name, perm: UNFINISHED, data: &data };
+        let made = self.volume.apply(target.ino, &[create])?;
+        let ino = match made.first().map(|made| (made.code, made.ino)) {
+            Some((Code::Success, Some(ino))) => ino,
+            Some((code, _)) => return Err(Failure::Volume(code.into())),
+            None => return Ok(None),
+        };
+        let found = Found { node: &node, ..*found };
+        let finished = target
+            .take_inherited(self.volume, ino, FileKind::File)
+            .map_err(Failure::from)
+            .and_then(|()| self.finish(buffers, &found, ino, None));
+        if finished.is_err() {
+            let _ = self.volume.unlink(target.ino, name);
+        }
+        finished?;
+        self.job.counters.bytes.fetch_add(data.len() as u64, Relaxed);
+        Ok(Some(ino))
+    }
+
+    /// Makes a file under a temporary name, and puts it in its place once it is complete.
+    fn make_apart(
+        &self,
+        buffers: &mut Buffers,
+        found: &Found<'_, A>,
+        target: TargetDir,
+        there: There,
+    ) -> Result<Ino, Failure> {
+        let (volume, dir, meta) = (self.volume, target.ino, &found.node.meta);
+        let link = match meta.kind {
+            FileKind::Symlink => self.a.link_target(found.dir, found.name, found.node)?,
+            _ => Vec::new(),
+        };
+        let (attr, temporary) = self.under_temporary_name(target, |name| match meta.kind {
+            FileKind::File => volume.create_file(dir, name, UNFINISHED),
+            FileKind::Symlink => volume.symlink(dir, name, &link),
+            kind => volume.mknod(dir, name, kind, UNFINISHED, meta.rdev),
+        })?;
+        let made = self
+            .fill(buffers, found, attr.ino)
+            .and_then(|()| self.put_in_place(target, &temporary, found.name.to_bytes(), there, false));
+        if made.is_err() {
+            // An error leaves a file with such a name in a consistent volume, and nothing more can be done.
+            let _ = volume.unlink(dir, &temporary);
+        }
+        made.map(|()| attr.ino)
+    }
+
+    /// Makes an inode with `make(name)` under a name that nothing has. It inherits no access control list.
+    fn under_temporary_name(
+        &self,
+        target: TargetDir,
+        make: impl Fn(&[u8]) -> lanefs::Result<Attr>,
+    ) -> Result<(Attr, Vec<u8>), Failure> {
+        loop {
+            let name = temporary_name();
+            match make(&name) {
+                Ok(attr) => {
+                    target.take_inherited(self.volume, attr.ino, attr.kind)?;
+                    return Ok((attr, name));
+                }
+                Err(error) if error.code() == Code::Exists => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Gives a complete file its name, in one step in which the old file loses it.
+    fn put_in_place(
+        &self,
+        target: TargetDir,
+        temporary: &[u8],
+        name: &[u8],
+        there: There,
+        is_directory: bool,
+    ) -> Result<(), Failure> {
+        let dir = target.ino;
+        let mode = match (there, is_directory) {
+            (There::Nothing, _) => RenameMode::NoReplace,
+            (There::File, false) => RenameMode::Replace,
+            (There::File, true) | (There::EmptyDirectory, _) => RenameMode::Exchange,
+        };
+        self.volume.rename(dir, temporary, dir, name, mode)?;
+        if mode == RenameMode::Exchange {
+            // What was there has the temporary name now.
+            match there {
+                There::EmptyDirectory => self.rmdir(dir, temporary)?,
+                There::Nothing | There::File => self.volume.unlink(dir, temporary)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies content and attributes to a new inode.
+    fn fill(&self, buffers: &mut Buffers, found: &Found<'_, A>, ino: Ino) -> Result<(), Failure> {
+        if found.node.meta.kind != FileKind::File {
+            return self.finish(buffers, found, ino, None);
+        }
+        let (node, size) = self.copy_content(buffers, found, ino)?;
+        self.finish(buffers, &Found { node: &node, ..*found }, ino, size)
+    }
+
+    /// Copies the content; once more where it changes meanwhile. Returns the file as it was before the last
+    /// copy, and the size where it ends in a hole.
+    fn copy_content(
+        &self,
+        buffers: &mut Buffers,
+        found: &Found<'_, A>,
+        ino: Ino,
+    ) -> Result<(Node, Option<u64>), Failure> {
+        let mut tries = 1;
+        loop {
+            let (file, node) = self.a.open(found.dir, found.name, found.node)?;
+            if node.meta.kind != FileKind::File {
+                return Err(Errno::NXIO.into());
+            }
+            let to = (self.volume, ino);
+            let copied = self.a.copy(self.job, &mut buffers.content, &file, &node, to)?;
+            if !copied.changed {
+                return Ok((node, copied.size));
+            }
+            if tries == TRIES {
+                let what = "changed while it was read; the volume has it as read";
+                self.job.problem((found.path)(), what);
+                return Ok((node, copied.size));
+            }
+            tries += 1;
+            self.volume.setattr(ino, SetAttr { size: Some(0), ..SetAttr::default() })?;
+        }
+    }
+
+    /// Sets all attributes of a new file.
+    fn finish(
+        &self,
+        buffers: &mut Buffers,
+        found: &Found<'_, A>,
+        ino: Ino,
+        size: Option<u64>,
+    ) -> Result<(), Failure> {
+        let xattrs = self.a.xattrs(buffers, found.dir, Some(found.name), found.node)?;
+        self.set_xattrs(ino, &xattrs, None, found.path)?;
+        self.volume.setattr(ino, SetAttr { size, ..attributes_of(found.node) })?;
+        Ok(())
+    }
+
+    /// Makes a name one more of the file `first`.
+    pub(super) fn make_link(
+        &self,
+        found: &Found<'_, A>,
+        to: VolumeDir,
+        first: Ino,
+        there: There,
+    ) -> Result<(), Failure> {
+        let (dir, name) = (to.ino, found.name.to_bytes());
+        if there == There::Nothing {
+            return self.volume.link(first, dir, name).map(drop).map_err(Failure::from);
+        }
+        let target = TargetDir::plain(dir);
+        let (_, temporary) =
+            self.under_temporary_name(target, |temporary| self.volume.link(first, dir, temporary))?;
+        let placed = self.put_in_place(target, &temporary, name, there, false);
+        if placed.is_err() {
+            let _ = self.volume.unlink(dir, &temporary);
+        }
+        placed
+    }
+}
+
+fn refused(error: VolumeEntryError) -> Failure {
+    match error {
+        VolumeEntryError::Host(errno) => Failure::Host(errno),
+        VolumeEntryError::Volume(error) => Failure::Volume(error),
+        VolumeEntryError::Taken | VolumeEntryError::TakenByDirectory => Failure::Volume(Code::Exists.into()),
+    }
+}

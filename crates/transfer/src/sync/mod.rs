@@ -1,0 +1,174 @@
+//! Sync of a tree into a volume, and the comparison of two trees: one engine for both.
+//!
+//! The engine compares the tree that is followed with the tree that follows, directory by directory, and
+//! passes each difference to an effect: for a comparison none, for a sync a change of the volume. So a dry
+//! run finds what a sync would do. A file is unchanged if type, size, time of modification (to the
+//! nanosecond), mode, owner, group, target of a link, number of a device, extended attributes and the other
+//! names of the file are the same; content is read only where the caller wants that.
+//!
+//! Each change is whole: a file is replaced by a rename, and a directory gets its times when all in it is
+//! done. So a sync that ends early leaves a tree between the old and the new one, and the next one finishes
+//! the work.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `difference`, `node`, `filter`, `options`, `report` | words of both sides, and of callers |
+//! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
+//! | `content`, `links`, `pair`, `effect` | parts of the comparison |
+//! | `engine` | the comparison |
+//! | `into_volume` | the effect of a sync |
+
+mod content;
+mod difference;
+mod effect;
+mod engine;
+mod failure;
+mod filter;
+mod host_tree;
+mod into_volume;
+mod links;
+mod node;
+mod options;
+mod pair;
+mod report;
+mod tree;
+mod volume_tree;
+
+use crate::in_volume::volume::destination;
+use crate::running::commits::Commits;
+use crate::running::job::{Control, TransferJob};
+use crate::vocabulary::error::{Error, Result};
+use effect::{Effect, NoEffect};
+use engine::{Engine, Receiver};
+use host_tree::HostTree;
+use into_volume::IntoVolume;
+use lanefs::FileSystem;
+use links::Links;
+use node::Node;
+use pair::{Pair, Sides};
+use report::Tally;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use tree::Tree;
+use volume_tree::VolumeTree;
+
+pub use difference::{Aspects, Change, Difference, Letters};
+pub use filter::Filter;
+pub use options::SyncOptions;
+pub use report::{SyncCounts, SyncReport};
+
+/// Makes the directory `dest` of the volume the same as the directory `source` of the host: its attributes,
+/// and all that is below it. `dest` is made with its parents where it is missing.
+///
+/// Each difference goes to `receiver`, from several threads and in no order: those that were found by a dry
+/// run, those that were applied otherwise. On return all that the report counts is durable.
+///
+/// # Errors
+///
+/// The sync cannot start: `source` is not a directory or cannot be read, `dest` is in the way or cannot be
+/// made. All other failures are in the [`SyncReport`].
+pub fn sync_tree(
+    volume: &dyn FileSystem,
+    source: &Path,
+    dest: &[u8],
+    options: &SyncOptions,
+    receiver: &(dyn Fn(&Difference) + Sync),
+    control: Control<'_>,
+) -> Result<SyncReport> {
+    let a = HostTree::open(source, "cannot sync")?;
+    let job = TransferJob::new(control);
+    let comparison = Comparison { job: &job, options, finds_removed: options.delete, receiver };
+    let before = VolumeTree::find(volume, dest)?;
+    if options.dry_run {
+        let counts = comparison.run((&a, a.top()), (&before, before.top().unzip()), &NoEffect);
+        return Ok(SyncReport { report: job.report("the host"), counts });
+    }
+    destination(volume, dest)?;
+    let b = VolumeTree::find(volume, dest)?;
+    let commits = Commits::new(volume, options.commit);
+    let effect = IntoVolume { job: &job, volume, a: &a, commits: &commits };
+    // A new directory has no names, and gets all attributes.
+    let old = before.top().map(|(_, node)| node);
+    let counts = comparison.run((&a, a.top()), (&b, (b.top().map(|(dir, _)| dir), old)), &effect);
+    job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
+    Ok(SyncReport { report: commits.finish(job, "the host or the volume"), counts })
+}
+
+/// A tree to compare.
+#[derive(Clone, Copy)]
+pub enum Side<'s> {
+    /// A directory of the host.
+    Host(&'s Path),
+    /// A directory of a volume.
+    Volume(&'s dyn FileSystem, &'s [u8]),
+}
+
+/// Finds the differences by which `to` would become the same as `from`: those that a sync of `from` into `to`
+/// with [`SyncOptions::delete`] would find. Each goes to `receiver`, from several threads and in no order.
+///
+/// # Errors
+///
+/// A side is not a directory, or cannot be read. All other failures are in the [`SyncReport`].
+pub fn diff_trees(
+    from: Side<'_>,
+    to: Side<'_>,
+    options: &SyncOptions,
+    receiver: &(dyn Fn(&Difference) + Sync),
+    control: Control<'_>,
+) -> Result<SyncReport> {
+    let job = TransferJob::new(control);
+    let comparison = Comparison { job: &job, options, finds_removed: true, receiver };
+    let doing = "cannot compare";
+    let counts = match (from, to) {
+        (Side::Host(a), Side::Host(b)) => {
+            let (a, b) = (HostTree::open(a, doing)?, HostTree::open(b, doing)?);
+            comparison.run((&a, a.top()), (&b, Some(b.top()).unzip()), &NoEffect)
+        }
+        (Side::Host(a), Side::Volume(b, path)) => {
+            let (a, b) = (HostTree::open(a, doing)?, VolumeTree::find(b, path)?);
+            comparison.run((&a, a.top()), (&b, Some(there(&b)?).unzip()), &NoEffect)
+        }
+        (Side::Volume(a, path), Side::Host(b)) => {
+            let (a, b) = (VolumeTree::find(a, path)?, HostTree::open(b, doing)?);
+            comparison.run((&a, there(&a)?), (&b, Some(b.top()).unzip()), &NoEffect)
+        }
+        (Side::Volume(a, in_a), Side::Volume(b, in_b)) => {
+            let (a, b) = (VolumeTree::find(a, in_a)?, VolumeTree::find(b, in_b)?);
+            comparison.run((&a, there(&a)?), (&b, Some(there(&b)?).unzip()), &NoEffect)
+        }
+    };
+    Ok(SyncReport { report: job.report("the host"), counts })
+}
+
+/// The top of a tree that has to exist.
+fn there(tree: &VolumeTree<'_>) -> Result<(volume_tree::VolumeDir, Node)> {
+    tree.top().ok_or_else(|| {
+        let what =
+            format!("cannot compare '{}' of the volume", crate::vocabulary::name::shown(&tree.path(b"")));
+        Error::volume(what, lanefs::Code::NotFound.into())
+    })
+}
+
+/// A comparison, before it is known of which trees.
+struct Comparison<'c> {
+    job: &'c TransferJob<'c>,
+    options: &'c SyncOptions,
+    finds_removed: bool,
+    receiver: &'c Receiver<'c>,
+}
+
+impl Comparison<'_> {
+    fn run<A: Tree, B: Tree, E: Effect<A, B>>(
+        &self,
+        (a, top_a): (&A, (A::Dir, Node)),
+        (b, (top_b, old)): (&B, (Option<B::Dir>, Option<Node>)),
+        effect: &E,
+    ) -> SyncCounts {
+        let Comparison { job, options, finds_removed, receiver } = *self;
+        let (links, tally) = (Links::default(), Tally::default());
+        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally };
+        let made = old.is_none().then_some(Change::Added);
+        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, true));
+        engine.tally.counts(job.counters.compared.load(Relaxed))
+    }
+}

@@ -1,0 +1,59 @@
+//! Names and files in words that both sides of a comparison have.
+
+use super::difference::Aspects;
+use crate::on_host::host::HostMeta;
+use crate::vocabulary::xattrs::{ACCESS_LIST, DEFAULT_LIST};
+use lanefs::FileKind;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// A file: its attributes, but not its content and its extended attributes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub(crate) meta: HostMeta,
+    /// False where it is known that the file has no extended attributes.
+    pub(crate) may_have_xattrs: bool,
+}
+
+/// A name of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    pub(crate) name: CString,
+    pub(crate) kind: FileKind,
+    /// Inode number, which is about the order on the disk.
+    pub(crate) order: u64,
+    /// The file, where its side tells it with the name.
+    pub(crate) node: Option<Node>,
+}
+
+impl Name {
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+}
+
+/// Extended attributes by name, those that transfers keep.
+pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The attributes in which two files of the same type differ.
+pub(crate) fn attributes(a: &HostMeta, b: &HostMeta) -> Aspects {
+    let is_link = a.kind == FileKind::Symlink;
+    let is_device = matches!(a.kind, FileKind::CharDevice | FileKind::BlockDevice);
+    Aspects::SIZE.when(a.kind == FileKind::File && a.size != b.size)
+        | Aspects::CONTENT.when(is_device && a.rdev != b.rdev)
+        | Aspects::MTIME.when(a.mtime != b.mtime)
+        // Links have no permissions of their own on Linux.
+        | Aspects::MODE.when(!is_link && a.perm != b.perm)
+        | Aspects::OWNER.when(a.uid != b.uid)
+        | Aspects::GROUP.when(a.gid != b.gid)
+}
+
+/// The extended attributes in which two files differ.
+pub(crate) fn extended(a: &Xattrs, b: &Xattrs) -> Aspects {
+    let differs = |name: &&Vec<u8>| a.get(*name) != b.get(*name);
+    let aspect = |name: &Vec<u8>| match &name[..] {
+        ACCESS_LIST | DEFAULT_LIST => Aspects::ACL,
+        _ => Aspects::XATTR,
+    };
+    a.keys().chain(b.keys()).filter(differs).map(aspect).fold(Aspects::default(), |all, one| all | one)
+}

@@ -1,0 +1,28 @@
+//! Options of a sync and of a comparison.
+
+use super::filter::Filter;
+use crate::on_host::hostdir::FileId;
+use crate::running::commits::CommitInterval;
+
+/// Options of a sync. A comparison takes those that are not about changes.
+#[derive(Clone, Debug, Default)]
+pub struct SyncOptions {
+    /// Removes names that the source lacks. Without it they stay.
+    pub delete: bool,
+    /// Compares the content of files of the same size, whatever their times. Without it two files of the same
+    /// size and time of modification have the same content.
+    pub checksum: bool,
+    /// Changes nothing: only finds the differences.
+    pub dry_run: bool,
+    /// Directories on which another file system is mounted are made, but not entered, and names below them
+    /// stay.
+    pub one_file_system: bool,
+    /// Names that are left out, on both sides.
+    pub filter: Filter,
+    /// Number of threads; `None` for twice the cores.
+    pub threads: Option<usize>,
+    /// Files of the host to leave out, with a note: the volume's own image, for example.
+    pub skip: Vec<FileId>,
+    /// How often the sync commits.
+    pub commit: CommitInterval,
+}

@@ -1,0 +1,107 @@
+//! The same directory in both trees, of which a part is still to be compared.
+
+use super::difference::{Aspects, Change};
+use super::node::Node;
+use super::tree::Tree;
+use lanefs::path::join;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A directory of the tree that is followed, and the one of the tree that follows.
+pub(super) struct Pair<A: Tree, B: Tree> {
+    pub(super) parent: Option<Arc<Pair<A, B>>>,
+    name: Vec<u8>,
+    pub(super) a: (A::Dir, Node),
+    /// `None` where the tree that follows lacks the directory, and is not changed.
+    pub(super) b: Option<B::Dir>,
+    /// The directory there before; `None` for a new one, which has no names yet.
+    pub(super) old: Option<Node>,
+    /// The difference by which a new directory came to be.
+    pub(super) made: Option<Change>,
+    /// False for the root of another file system, whose content is left alone.
+    pub(super) is_entered: bool,
+    /// The attributes that differ, once they are compared.
+    pub(super) aspects: OnceLock<Aspects>,
+    touched: AtomicBool,
+    /// Tasks that will still compare names of the directory.
+    pending: AtomicUsize,
+}
+
+/// The place of a pair: the pair above it, and its name there.
+pub(super) type Above<A, B> = (Arc<Pair<A, B>>, Vec<u8>);
+
+/// Both sides of a new [`Pair`].
+pub(super) struct Sides<A: Tree, B: Tree> {
+    pub(super) a: (A::Dir, Node),
+    pub(super) b: Option<B::Dir>,
+    pub(super) old: Option<Node>,
+    pub(super) made: Option<Change>,
+}
+
+impl<A: Tree, B: Tree> Pair<A, B> {
+    /// Creates a pair for which one task is pending. There is nothing above the top.
+    pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, is_entered: bool) -> Arc<Self> {
+        let (parent, name) = above.map_or((None, Vec::new()), |(parent, name)| (Some(parent), name));
+        let Sides { a, b, old, made } = sides;
+        Arc::new(Pair {
+            parent,
+            name,
+            a,
+            b,
+            old,
+            made,
+            is_entered,
+            aspects: OnceLock::new(),
+            touched: AtomicBool::new(false),
+            pending: AtomicUsize::new(1),
+        })
+    }
+
+    /// The path, below the top, of `name` in this directory, or of the directory where `name` is empty.
+    pub(super) fn path(&self, name: &[u8]) -> Vec<u8> {
+        let mut parts = vec![name];
+        let mut at = Some(self);
+        while let Some(pair) = at {
+            parts.push(&pair.name);
+            at = pair.parent.as_deref();
+        }
+        let mut path = Vec::new();
+        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
+            path = if path.is_empty() { part.to_vec() } else { join(&path, part) };
+        }
+        path
+    }
+
+    /// Names in the directory were changed.
+    pub(super) fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more task. The caller's own task is still pending.
+    pub(super) fn add_task(&self) {
+        let before = self.pending.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a complete directory gets no more tasks");
+    }
+
+    /// Counts one task less; true for the last one, after which all names of the directory are done.
+    pub(super) fn end_task(&self) -> bool {
+        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a task ends once");
+        before == 1
+    }
+}
+
+impl<A: Tree, B: Tree> Drop for Pair<A, B> {
+    fn drop(&mut self) {
+        // A deep chain is dropped without recursion.
+        let mut parent = self.parent.take();
+        while let Some(mut pair) = parent.and_then(Arc::into_inner) {
+            parent = pair.parent.take();
+        }
+    }
+}

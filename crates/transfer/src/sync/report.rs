@@ -1,0 +1,74 @@
+//! The outcome of a sync or of a comparison.
+
+use super::difference::Change;
+use crate::running::report::Report;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Numbers of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncCounts {
+    /// Names of the source that were compared, including the top directory.
+    pub compared: u64,
+    /// Names that were added.
+    pub added: u64,
+    /// Names whose file was replaced, because its content or its type differed.
+    pub replaced: u64,
+    /// Names of which only attributes were set.
+    pub attributes: u64,
+    /// Names that became further ones of another file.
+    pub linked: u64,
+    /// Names that were removed.
+    pub removed: u64,
+}
+
+impl SyncCounts {
+    /// Names that differ.
+    #[must_use]
+    pub fn differences(&self) -> u64 {
+        self.added + self.replaced + self.attributes + self.linked + self.removed
+    }
+}
+
+/// The outcome of a sync or of a comparison.
+#[derive(Debug, Default)]
+pub struct SyncReport {
+    /// Files that were copied into the volume, problems, and the end. Of a dry run and of a comparison the
+    /// counts are those of what would be copied.
+    pub report: Report,
+    /// The differences that were found, and applied by a sync.
+    pub counts: SyncCounts,
+}
+
+/// A counter for each kind of difference.
+#[derive(Default)]
+pub(super) struct Tally {
+    added: AtomicU64,
+    replaced: AtomicU64,
+    attributes: AtomicU64,
+    linked: AtomicU64,
+    removed: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn count(&self, change: Change) {
+        let counter = match change {
+            Change::Added => &self.added,
+            Change::Removed => &self.removed,
+            Change::Type | Change::Replaced(_) => &self.replaced,
+            Change::Attributes(_) => &self.attributes,
+            Change::Linked(_) => &self.linked,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counts(&self, compared: u64) -> SyncCounts {
+        SyncCounts {
+            compared,
+            added: self.added.load(Relaxed),
+            replaced: self.replaced.load(Relaxed),
+            attributes: self.attributes.load(Relaxed),
+            linked: self.linked.load(Relaxed),
+            removed: self.removed.load(Relaxed),
+        }
+    }
+}

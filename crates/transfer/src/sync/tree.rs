@@ -1,0 +1,93 @@
+//! The interface of one side of a comparison: a tree whose directories are listed, and whose files are read.
+
+use super::failure::Failure;
+use super::node::{Name, Node, Xattrs};
+use crate::import::content::Copied;
+use crate::on_host::host::CHUNK_BYTES;
+use crate::running::job::TransferJob;
+use crate::vocabulary::xattrs::XattrBuffers;
+use lanefs::{FileSystem, Ino};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+
+/// Bytes of each side that one step of a comparison of contents reads.
+pub(crate) const COMPARED_BYTES: usize = 1 << 20;
+
+/// Buffers of one thread, reused from file to file.
+pub(crate) struct Buffers {
+    pub(crate) content: Vec<u8>,
+    /// Of the other side, in a comparison of contents; empty until there is one.
+    pub(crate) other: Vec<u8>,
+    pub(crate) entries: Vec<MaybeUninit<u8>>,
+    pub(crate) xattrs: XattrBuffers,
+}
+
+impl Buffers {
+    pub(crate) fn new() -> Self {
+        Buffers {
+            content: vec![0; CHUNK_BYTES],
+            other: Vec::new(),
+            entries: vec![MaybeUninit::uninit(); 64 << 10],
+            xattrs: XattrBuffers::new(),
+        }
+    }
+}
+
+/// One side of a comparison. Several threads use it at the same time. No call follows a symbolic link.
+pub(crate) trait Tree: Sync {
+    /// A directory.
+    type Dir: Clone + Send + Sync;
+    /// A file that is open for reading.
+    type File;
+
+    /// The path of a name, from its path below the top, for messages.
+    fn path(&self, below: &[u8]) -> Vec<u8>;
+
+    /// Lists a directory, in no order.
+    fn names(&self, buffers: &mut Buffers, dir: &Self::Dir) -> Result<Vec<Name>, Failure>;
+
+    /// Returns the file of a name.
+    fn node(&self, dir: &Self::Dir, name: &Name) -> Result<Node, Failure>;
+
+    /// Opens the directory of a name.
+    fn enter(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
+
+    /// Reads the extended attributes of a name in a directory, or of the directory itself. Those that were
+    /// refused, or are not kept by transfers, are left out.
+    fn xattrs(
+        &self,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        name: Option<&CStr>,
+        node: &Node,
+    ) -> Result<Xattrs, Failure>;
+
+    /// Reads the target of a symbolic link.
+    fn link_target(&self, dir: &Self::Dir, name: &CStr, node: &Node) -> Result<Vec<u8>, Failure>;
+
+    /// Opens a regular file, and returns what it is by now.
+    fn open(&self, dir: &Self::Dir, name: &CStr, node: &Node) -> Result<(Self::File, Node), Failure>;
+
+    /// Reads until `buffer` is full or the file ends; returns the number of bytes.
+    fn read(&self, file: &Self::File, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
+
+    /// Returns the offset of the next data at or after `offset`; `None` where only a hole or nothing follows.
+    fn next_data(&self, file: &Self::File, offset: u64) -> Result<Option<u64>, Failure>;
+}
+
+/// A tree from which files are copied into a volume.
+pub(crate) trait Source: Tree {
+    /// Reads the whole content of a small file; `None` where it is not of the size that `node` says, or has
+    /// changed since.
+    fn read_whole(&self, file: &Self::File, node: &Node) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Copies the content of a file to the new, empty file `ino` of a volume.
+    fn copy(
+        &self,
+        job: &TransferJob<'_>,
+        buffer: &mut [u8],
+        file: &Self::File,
+        node: &Node,
+        to: (&dyn FileSystem, Ino),
+    ) -> Result<Copied, Failure>;
+}

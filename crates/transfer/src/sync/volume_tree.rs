@@ -1,0 +1,173 @@
+//! A directory of a volume as a side of a comparison.
+
+use super::failure::Failure;
+use super::node::{Name, Node, Xattrs};
+use super::tree::{Buffers, Tree};
+use crate::in_volume::volume::TargetDir;
+use crate::on_host::host::HostMeta;
+use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name::{is_entry_name, shown};
+use crate::vocabulary::xattrs::is_kept;
+use lanefs::path::join;
+use lanefs::{Code, Description, FileKind, FileSystem, Ino, Seek};
+use lanefs_sync::lock::Mutex;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+
+/// Entries that one call lists, and describes.
+const PAGE: usize = 4096;
+
+/// A directory of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeDir {
+    pub(crate) ino: Ino,
+    /// False where it is known that new inodes inherit nothing from it.
+    pub(crate) may_hand_down: bool,
+}
+
+impl VolumeDir {
+    /// The directory as the place of new names.
+    pub(crate) fn target(self, volume: &dyn FileSystem) -> lanefs::Result<TargetDir> {
+        if self.may_hand_down {
+            TargetDir::existing(volume, self.ino)
+        } else {
+            Ok(TargetDir::plain(self.ino))
+        }
+    }
+}
+
+/// A directory of a volume with everything below it.
+pub(crate) struct VolumeTree<'v> {
+    volume: &'v dyn FileSystem,
+    path: Vec<u8>,
+    top: Option<(VolumeDir, Node)>,
+    /// Directories that were entered, so that no damaged volume keeps a walk for ever.
+    entered: Mutex<HashSet<Ino>>,
+}
+
+impl<'v> VolumeTree<'v> {
+    /// Finds the directory `path`; a tree without a top where the volume has nothing there.
+    pub(crate) fn find(volume: &'v dyn FileSystem, path: &[u8]) -> Result<Self> {
+        let cannot = |error| Error::volume(format!("cannot compare '{}' of the volume", shown(path)), error);
+        let attr = match volume.resolve(path) {
+            Ok(attr) => Some(attr),
+            Err(error) if matches!(error.code(), Code::NotFound | Code::ComponentNotFound) => None,
+            Err(error) => return Err(cannot(error)),
+        };
+        if attr.is_some_and(|attr| attr.kind != FileKind::Directory) {
+            return Err(cannot(Code::NotDirectory.into()));
+        }
+        let top = match attr {
+            None => None,
+            Some(attr) => {
+                let described =
+                    volume.describe_inodes(&[attr.ino]).map_err(cannot)?.into_iter().flatten().next();
+                let described = described.ok_or_else(|| cannot(Code::StaleInode.into()))?;
+                Some((VolumeDir { ino: attr.ino, may_hand_down: described.has_xattrs }, node(&described)))
+            }
+        };
+        let entered = Mutex::new(top.iter().map(|(dir, _)| dir.ino).collect());
+        Ok(VolumeTree { volume, path: path.to_vec(), top, entered })
+    }
+
+    /// The top directory, if there is one.
+    pub(crate) fn top(&self) -> Option<(VolumeDir, Node)> {
+        self.top
+    }
+}
+
+fn node(described: &Description) -> Node {
+    Node { meta: HostMeta::from(&described.attr), may_have_xattrs: described.has_xattrs }
+}
+
+/// The inode of a file of a volume.
+pub(crate) fn ino(node: &Node) -> Ino {
+    Ino(node.meta.id.ino)
+}
+
+/// The error of a directory that no sound volume has.
+fn damaged(dir: Ino, why: &str) -> Failure {
+    Failure::Volume(lanefs::Error::Damaged { at: dir.0, why: why.into() })
+}
+
+impl Tree for VolumeTree<'_> {
+    type Dir = VolumeDir;
+    type File = Ino;
+
+    fn path(&self, below: &[u8]) -> Vec<u8> {
+        if below.is_empty() { self.path.clone() } else { join(&self.path, below) }
+    }
+
+    fn names(&self, _: &mut Buffers, dir: &VolumeDir) -> std::result::Result<Vec<Name>, Failure> {
+        let (mut names, mut cookie) = (Vec::new(), 0);
+        loop {
+            let page = self.volume.readdir(dir.ino, cookie, PAGE)?;
+            let Some(last) = page.last() else { return Ok(names) };
+            cookie = last.cookie;
+            let inos: Vec<Ino> = page.iter().map(|entry| entry.ino).collect();
+            for (entry, described) in page.into_iter().zip(self.volume.describe_inodes(&inos)?) {
+                // One without an inode has been removed meanwhile.
+                let Some(described) = described else { continue };
+                let name = CString::new(entry.name).ok().filter(|name| is_entry_name(name.to_bytes()));
+                let name = name.ok_or_else(|| damaged(dir.ino, "the directory has an impossible name"))?;
+                let (kind, order) = (described.attr.kind, entry.ino.0);
+                names.push(Name { name, kind, order, node: Some(node(&described)) });
+            }
+        }
+    }
+
+    fn node(&self, dir: &VolumeDir, name: &Name) -> std::result::Result<Node, Failure> {
+        match name.node {
+            Some(node) => Ok(node),
+            None => {
+                let (ino, _) = self.volume.lookup(dir.ino, name.name.to_bytes())?;
+                let described = self.volume.describe_inodes(&[ino])?.into_iter().flatten().next();
+                described.as_ref().map(node).ok_or(Failure::Volume(Code::NotFound.into()))
+            }
+        }
+    }
+
+    fn enter(&self, dir: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {
+        let ino = ino(node);
+        if !self.entered.lock().insert(ino) {
+            return Err(damaged(dir.ino, "a directory has more than one name"));
+        }
+        Ok(VolumeDir { ino, may_hand_down: node.may_have_xattrs })
+    }
+
+    fn xattrs(
+        &self,
+        _: &mut Buffers,
+        dir: &VolumeDir,
+        name: Option<&CStr>,
+        node: &Node,
+    ) -> std::result::Result<Xattrs, Failure> {
+        if !node.may_have_xattrs {
+            return Ok(Xattrs::new());
+        }
+        let ino = if name.is_some() { ino(node) } else { dir.ino };
+        let names = self.volume.listxattr(ino)?.into_iter().filter(|name| is_kept(name));
+        let read = |name: Vec<u8>| Ok((name.clone(), self.volume.getxattr(ino, &name)?));
+        names.map(read).collect::<lanefs::Result<Xattrs>>().map_err(Failure::Volume)
+    }
+
+    fn link_target(&self, _: &VolumeDir, _: &CStr, node: &Node) -> std::result::Result<Vec<u8>, Failure> {
+        Ok(self.volume.readlink(ino(node))?)
+    }
+
+    fn open(&self, _: &VolumeDir, _: &CStr, node: &Node) -> std::result::Result<(Ino, Node), Failure> {
+        Ok((ino(node), *node))
+    }
+
+    fn read(&self, file: &Ino, offset: u64, buffer: &mut [u8]) -> std::result::Result<usize, Failure> {
+        Ok(self.volume.read(*file, offset, buffer)?)
+    }
+
+    fn next_data(&self, file: &Ino, offset: u64) -> std::result::Result<Option<u64>, Failure> {
+        match self.volume.seek(*file, offset, Seek::Data) {
+            Ok(data) => Ok(Some(data)),
+            Err(error) if error.code() == Code::NoSuchRange => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Syncs and comparisons: the volume is as the tree afterwards, whatever the edits were and whatever failed.
+
+mod edits;
+mod faults;
+mod hard_links;
+mod planted;
+mod property;
+
+use crate::common::*;
+use lanefs::{FileSystem, Volume};
+use lanefs_transfer::*;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Options of most syncs here: one thread, so that the differences of two runs can be compared.
+fn deleting() -> SyncOptions {
+    SyncOptions { delete: true, threads: Some(1), ..SyncOptions::default() }
+}
+
+/// Lines of differences as the program prints them, sorted.
+fn lines(differences: Mutex<Vec<Difference>>) -> Vec<String> {
+    let differences = differences.into_inner().unwrap();
+    let line = |difference: &Difference| format!("{} {}", difference.letters(), shown(&difference.path));
+    let mut lines: Vec<String> = differences.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// Syncs into `/in` of the volume. Returns the report and the differences.
+fn sync_with(volume: &dyn FileSystem, tree: &Path, options: &SyncOptions) -> (SyncReport, Vec<String>) {
+    let found = Mutex::new(Vec::new());
+    let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
+    let report = sync_tree(volume, tree, b"/in", options, &receiver, control()).unwrap();
+    (report, lines(found))
+}
+
+/// The same, without any problem.
+fn sync(volume: &Volume, tree: &Path, options: &SyncOptions) -> Vec<String> {
+    let (report, lines) = sync_with(volume, tree, options);
+    assert_clean(&report.report);
+    assert_eq!(report.counts.differences() as usize, lines.len());
+    lines
+}
+
+/// The differences that a comparison finds.
+fn diff(from: Side<'_>, to: Side<'_>, options: &SyncOptions) -> Vec<String> {
+    let found = Mutex::new(Vec::new());
+    let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
+    let report = diff_trees(from, to, options, &receiver, control()).unwrap();
+    assert_clean(&report.report);
+    lines(found)
+}
+
+/// `/in` of the volume has everything as the tree, by the comparison that shares no code with a sync.
+fn assert_volume_has(volume: &Volume, tree: &Path) {
+    assert_sound(volume);
+    let temp = tempfile::tempdir().unwrap();
+    let back = temp.path().join("back");
+    assert_clean(&export_tree(volume, b"/in", &back, &ExportOptions::default(), control()).unwrap());
+    assert_same(tree, &back);
+}
+
+#[test]
+fn a_tree_with_one_of_everything_goes_in_and_nothing_is_left_to_do() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    make_tree(&tree);
+    let volume = volume(256);
+    let added = sync(&volume, &tree, &SyncOptions::default());
+    assert!(added.len() > 450, "{}", added.len());
+    assert_volume_has(&volume, &tree);
+    let checksum = SyncOptions { checksum: true, ..SyncOptions::default() };
+    for options in [&SyncOptions::default(), &checksum, &deleting()] {
+        assert_eq!(sync(&volume, &tree, options), [""; 0]);
+        assert_eq!(diff(Side::Volume(&volume, b"/in"), Side::Host(&tree), options), [""; 0]);
+        assert_eq!(diff(Side::Host(&tree), Side::Volume(&volume, b"/in"), options), [""; 0]);
+    }
+    assert_eq!(diff(Side::Host(&tree), Side::Host(&tree), &checksum), [""; 0]);
+    assert_eq!(diff(Side::Volume(&volume, b"/in"), Side::Volume(&volume, b"/in"), &checksum), [""; 0]);
+}
+
+#[test]
+fn names_that_are_left_out_are_neither_copied_nor_removed() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    for dir in ["a/build", "b"] {
+        std::fs::create_dir_all(tree.join(dir)).unwrap();
+    }
+    for file in ["a/x.o", "a/x.c", "a/keep.o", "a/build/out", "b/y"] {
+        std::fs::write(tree.join(file), file).unwrap();
+    }
+    let volume = volume(64);
+    volume.mkdir_all("/in/gone", 0o755).unwrap();
+    volume.write_file("/in/gone/old.o", "old").unwrap();
+    volume.write_file("/in/old.o", "old").unwrap();
+    volume.write_file("/in/old.c", "old").unwrap();
+    let filter = Filter::new(["*.o", "!keep.o", "build/"]).unwrap();
+    let options = SyncOptions { filter, ..deleting() };
+    let (report, _) = sync_with(&volume, &tree, &options);
+    assert_eq!(report.report.notes.len(), 1, "{:?}", report.report.notes);
+    for (path, is_there) in [
+        ("/in/a/x.c", true),
+        ("/in/a/keep.o", true),
+        ("/in/a/x.o", false),
+        ("/in/a/build", false),
+        ("/in/b/y", true),
+        ("/in/old.o", true),
+        ("/in/old.c", false),
+        ("/in/gone/old.o", true),
+    ] {
+        assert_eq!(volume.exists(path).unwrap(), is_there, "{path}");
+    }
+    assert_eq!(sync(&volume, &tree, &options), [""; 0]);
+    let all = sync(&volume, &tree, &deleting());
+    assert_eq!(all.iter().filter(|line| line.starts_with("*deleting")).count(), 3, "{all:?}");
+    assert_volume_has(&volume, &tree);
+}
+
+#[test]
+fn without_delete_nothing_is_removed_and_a_directory_with_names_stays_in_the_way() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for name in ["full", "empty", "new"] {
+        std::fs::write(tree.join(name), name).unwrap();
+    }
+    let volume = volume(64);
+    volume.mkdir_all("/in/full", 0o755).unwrap();
+    volume.mkdir_all("/in/empty", 0o755).unwrap();
+    for file in ["/in/full/inner", "/in/other"] {
+        volume.write_file(file, "old").unwrap();
+    }
+    let options = SyncOptions { delete: false, ..deleting() };
+    let (report, found) = sync_with(&volume, &tree, &options);
+    assert_eq!(report.report.exit_code(), EXIT_PARTLY);
+    assert!(report.report.problems[0].what.contains("is in the way"), "{:?}", report.report.problems);
+    assert_eq!(found.iter().filter(|line| line.contains("deleting")).count(), 0, "{found:?}");
+    assert_eq!(volume.read_file("/in/full/inner").unwrap(), b"old");
+    assert_eq!(volume.read_file("/in/empty").unwrap(), b"empty");
+    assert_eq!(volume.read_file("/in/other").unwrap(), b"old");
+    sync(&volume, &tree, &deleting());
+    assert_volume_has(&volume, &tree);
+}
+
+#[test]
+fn only_a_comparison_of_contents_finds_a_change_that_kept_size_and_time() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for (name, len) in [("small", 100), ("large", 3 << 20)] {
+        let path = tree.join(name);
+        let mut content = noise(len);
+        std::fs::write(&path, &content).unwrap();
+        set_mtime(&path, 1_700_000_000_123_456_789);
+        let volume = volume(64);
+        sync(&volume, &tree, &deleting());
+        content[len - 7] ^= 1;
+        std::fs::write(&path, &content).unwrap();
+        set_mtime(&path, 1_700_000_000_123_456_789);
+        assert_eq!(sync(&volume, &tree, &deleting()), [""; 0]);
+        let checksum = SyncOptions { checksum: true, ..deleting() };
+        assert_eq!(sync(&volume, &tree, &checksum), [format!(">fc........ {name}")]);
+        assert_volume_has(&volume, &tree);
+        // A new time alone copies nothing, where contents are compared.
+        set_mtime(&path, 1_700_000_000_123_456_790);
+        assert_eq!(sync(&volume, &tree, &checksum), [format!(".f..t...... {name}")]);
+        assert_volume_has(&volume, &tree);
+    }
+}
