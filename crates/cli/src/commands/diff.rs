@@ -2,6 +2,7 @@
 
 use crate::common::differences::{self, Collected, ComparisonArgs};
 use crate::common::transfer::{self, Target, TransferArgs};
+use crate::session::expansion;
 use crate::session::image::Image;
 use crate::session::mounted;
 use crate::session::publication::LocationParser;
@@ -32,8 +33,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs diff /usr/share v.lane:/share
-  lanefs diff v.lane v.lane:/copy --checksum
-  lanefs diff v.lane file:///srv/v#latest")]
+  lanefs diff v.lane copy.lane --checksum
+  lanefs diff v.lane file:///srv/photos#2026-10")]
 pub struct Diff {
     /// Directory of the host, IMAGE[:/PATH] or URL[:/PATH]
     #[arg(value_name = "A", value_parser = TreeParser)]
@@ -110,6 +111,7 @@ impl Tree {
         match image.open(Access::Read) {
             Ok(volume) => {
                 image.warn_of_damage(&volume);
+                volume.bound_expansion(expansion::DEFAULT);
                 Ok(Open::Here(Box::new(volume), path))
             }
             Err(failure) => {

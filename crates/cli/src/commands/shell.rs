@@ -24,8 +24,8 @@ use std::os::unix::ffi::OsStringExt;
 
 /// Open a session on a volume
 ///
-/// The commands are those of `lanefs` without the IMAGE: ls, cat, mkdir and so on, and cd, pwd, sync, help
-/// and exit. A command that takes several names reports a bad one and continues with the others. At a
+/// The commands are those of `lanefs` without the IMAGE: ls, cat, mkdir and so on, and cd, pwd, help and
+/// exit. `sync` alone makes all changes durable. A command that takes several names reports a bad one and continues with the others. At a
 /// terminal the session has a history and completion with Tab. From a pipe or a file it reads one command per
 /// line.
 #[derive(Debug, Args)]
@@ -81,8 +81,6 @@ enum LineCommand<C: Subcommand> {
     },
     /// Print the working directory
     Pwd,
-    /// Make all changes so far durable
-    Sync,
     /// End the session
     #[command(visible_alias = "quit")]
     Exit {
@@ -201,7 +199,6 @@ fn execute_command<C: Command + Subcommand>(context: &mut Context<'_>, command: 
             text.push(b'\n');
             Ok(context.out.write_all(&text)?)
         }
-        LineCommand::Sync => context.volume.sync().map_err(|e| Failure::volume("volume", &e)),
         LineCommand::Exit { .. } => Ok(()),
     }
 }

@@ -16,13 +16,13 @@ use lanefs_fuse::RemoteVolume;
 use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, sync_tree};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make a directory of the volume the same as a directory of the host, by the differences alone
 ///
 /// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
 /// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
-/// missing. Without --delete names stay that SRC lacks.
+/// missing. Without --delete names stay that SRC lacks. Without SRC only makes all changes so far durable.
 ///
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
@@ -47,18 +47,18 @@ use std::path::PathBuf;
 pub struct SyncTree {
     /// Directory of the host
     #[arg(value_name = "SRC")]
-    source: PathBuf,
+    source: Option<PathBuf>,
     /// Directory of the volume
     #[arg(value_name = "DEST", default_value = "/")]
     dest: OsString,
     /// Remove names that SRC lacks
-    #[arg(long)]
+    #[arg(long, requires = "source")]
     delete: bool,
     /// Change nothing, and list what would change
-    #[arg(long, short = 'n')]
+    #[arg(long, short = 'n', requires = "source")]
     dry_run: bool,
     /// List each change, sorted by path
-    #[arg(long, short = 'i')]
+    #[arg(long, short = 'i', requires = "source")]
     itemize_changes: bool,
     /// Print numbers of names and bytes, and rates
     #[arg(long, conflicts_with = "json")]
@@ -91,6 +91,10 @@ impl HostCommand for SyncTree {
 
 impl SyncTree {
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+        let Some(source) = &self.source else {
+            let synced = context.volume.sync();
+            return synced.map_err(|error| Failure::volume(context.image.name(), &error));
+        };
         let collected = Collected::default();
         let is_listed = self.dry_run || self.itemize_changes;
         let receiver = |difference: &Difference| {
@@ -98,7 +102,7 @@ impl SyncTree {
                 collected.push(difference);
             }
         };
-        let report = self.sync(context, &receiver)?;
+        let report = self.sync(context, source, &receiver)?;
         collected.print(&mut context.out, self.transfer.is_json())?;
         self.report(context, &report)
     }
@@ -106,6 +110,7 @@ impl SyncTree {
     fn sync(
         &self,
         context: &Context<'_, impl FileSystem>,
+        source: &Path,
         receiver: &(dyn Fn(&Difference) + Sync),
     ) -> Result<SyncReport, Failure> {
         let options = SyncOptions {
@@ -117,7 +122,7 @@ impl SyncTree {
         let progress = TransferProgress::new("syncing");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };
-        let outcome = sync_tree(context.volume, &self.source, &dest, &options, receiver, control);
+        let outcome = sync_tree(context.volume, source, &dest, &options, receiver, control);
         progress.clear();
         outcome.map_err(|error| transfer::failure(&error))
     }

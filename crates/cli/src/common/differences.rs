@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What a sync or a comparison looks at, and how.
+/// The part of a tree that a sync or a comparison looks at, and the rules by which it compares.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ComparisonArgs {
     /// Compare the content of files of the same size, whatever their times. Without it two files of the same

@@ -35,6 +35,7 @@ mod security;
 #[path = "../../../stores/tests/support/mod.rs"]
 mod server;
 mod shell;
+mod sync;
 mod synopsis;
 mod terminal;
 mod volumes;

@@ -58,6 +58,7 @@ fn a_confined_root_reaches_no_file_of_the_host() {
         vec!["import", image, "--no-tar", secret, "/stolen"],
         vec!["import", dir, "--tar", secret, "/stolen"],
         vec!["import", dir, "--overwrite", "/etc", "/stolen"],
+        vec!["sync", dir, "/etc", "/stolen"],
         vec!["cp", dir, secret, ":/stolen"],
         vec!["lookup", dir, "--paths", secret, "/absent"],
         vec!["export", dir, "/planted", target],
@@ -98,6 +99,7 @@ fn a_command_has_the_rights_of_its_client_on_the_host() {
     let target = closed.join("target");
     for words in [
         ["import", text(&m.dir), text(&secret), "/stolen"],
+        ["sync", text(&m.dir), text(&closed), "/stolen"],
         ["cp", text(&m.dir), text(&secret), ":/stolen"],
         ["export", text(&m.dir), "/planted", text(&target)],
         ["cp", text(&m.dir), ":/planted", text(&target)],

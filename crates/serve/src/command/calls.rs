@@ -1,8 +1,8 @@
 //! The calls of a client on the volume of a mount: their list, and their execution in the server.
 //!
-//! A command that uses files of the host (`import`, `export`, `cp`) runs in the client, with the client's
-//! rights on the host. It reaches the volume by these calls. So the server needs no file of the host, and
-//! nobody reads or writes one with the server's rights.
+//! A command that uses files of the host (`import`, `sync`, `export`, `cp`) runs in the client, with the
+//! client's rights on the host. It reaches the volume by these calls. So the server needs no file of the
+//! host, and nobody reads or writes one with the server's rights.
 
 use crate::command::encode::{Value, put_list, take_list};
 use lanefs::bulk::Change;

@@ -115,7 +115,7 @@ pub struct Difference {
     pub path: Vec<u8>,
     /// The type of the file, of the tree that is followed where both have the name.
     pub kind: FileKind,
-    /// What differs.
+    /// The kind of the difference.
     pub change: Change,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Found<'f, A: Tree> {
     pub(super) path: &'f dyn Fn() -> Vec<u8>,
 }
 
-/// What has the name in the tree that follows.
+/// The holder of a name in the tree that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
     /// Nothing.

@@ -9,7 +9,7 @@ use crate::sync::pair::Pair;
 use crate::sync::tree::{Buffers, Tree};
 use lanefs::FileKind;
 
-/// What has the name in `b`, once the way is free.
+/// The holder of a name in `b`, once the way is free.
 enum Place {
     Free(There),
     /// A file of the same type, with its attributes.

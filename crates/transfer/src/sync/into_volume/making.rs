@@ -174,7 +174,7 @@ impl<A: Source> IntoVolume<'_, A> {
         };
         self.volume.rename(dir, temporary, dir, name, mode)?;
         if mode == RenameMode::Exchange {
-            // What was there has the temporary name now.
+            // The temporary name is that of the old file now.
             match there {
                 There::EmptyDirectory => self.rmdir(dir, temporary)?,
                 There::Nothing | There::File => self.volume.unlink(dir, temporary)?,

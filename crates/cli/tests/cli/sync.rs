@@ -1,0 +1,176 @@
+//! `lanefs sync` and `lanefs diff`: lists, exit codes, volumes that are mounted, publications.
+
+use crate::common::{Ran, TestVolume, run, text};
+use crate::mount::Mounted;
+use std::fs;
+use std::path::Path;
+
+fn tree(at: &Path) {
+    fs::create_dir_all(at.join("d/e")).unwrap();
+    for (name, content) in [("a", "one"), ("d/b", "two"), ("d/e/c.o", "three"), ("d.x", "four")] {
+        fs::write(at.join(name), content).unwrap();
+    }
+    std::os::unix::fs::symlink("a", at.join("link")).unwrap();
+}
+
+fn lines(ran: &Ran) -> Vec<&str> {
+    ran.out().lines().collect()
+}
+
+#[test]
+fn a_dry_run_lists_what_a_sync_does_and_a_second_sync_does_nothing() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let args = [text(&source), "/in"];
+    let all = [
+        "cd+++++++++ ./",
+        ">f+++++++++ a",
+        "cd+++++++++ d/",
+        ">f+++++++++ d/b",
+        "cd+++++++++ d/e/",
+        ">f+++++++++ d/e/c.o",
+        ">f+++++++++ d.x",
+        "cL+++++++++ link",
+    ];
+    let ran = v.run_with("sync", &[&args[..], &["--dry-run"]].concat(), b"").ends(0);
+    assert_eq!(lines(&ran), all);
+    assert!(ran.err.contains("would sync 8 names compared: 8 added"), "{}", ran.err);
+    v.run("ls", "/in").ends(1);
+    let ran = v.run_with("sync", &[&args[..], &["-i"]].concat(), b"").ends(0);
+    assert_eq!(lines(&ran), all);
+    v.run_with("sync", &args, b"").ends(0).says("8 names compared, no difference");
+    let ran = v.run_with("sync", &[&args[..], &["--stats"]].concat(), b"").ends(0);
+    assert!(ran.out().contains("names compared              8\n"), "{}", ran.out());
+    v.clean();
+}
+
+#[test]
+fn delete_removes_and_filters_leave_out() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    fs::write(v.host("rules"), "# objects\n*.o\n/d.x\n").unwrap();
+    let source = text(&source).to_owned();
+    let rules = v.host("rules");
+    let go = |more: &[&str]| {
+        let args = [&[&source[..], "/in", "-i"], more].concat();
+        v.run_with("sync", &args, b"").ends(0).out().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let filtered = ["--filter", text(&rules), "--exclude", "link"];
+    assert_eq!(go(&filtered).len(), 5);
+    assert_eq!(go(&[&filtered[..], &["--include", "d.x"]].concat()), [">f+++++++++ d.x"]);
+    v.run("write", "/in/more").ends(0);
+    v.run("write", "/in/more.o").ends(0);
+    let top = ".d..t...... ./";
+    assert_eq!(go(&filtered), [top]);
+    v.run("touch", "/in").ends(0);
+    assert_eq!(go(&[&filtered[..], &["--delete"]].concat()), [top, "*deleting   more"]);
+    let rest = go(&["--delete"]);
+    assert_eq!(rest, [">f+++++++++ d/e/c.o", "cL+++++++++ link", "*deleting   more.o"]);
+    v.run_with("diff", &[] as &[&str], b"").ends(2);
+    v.run_with("sync", &[&source, "/in", "--exclude", "a[z-a]"], b"").ends(2).says("not a pattern");
+    v.run_with("sync", &[&source, "/in", "--filter", "/none"], b"").ends(4).says("/none");
+    v.run("sync", "").ends(0);
+    v.run("sync", "--delete").ends(2);
+    v.run_with("sync", &["/none", "/in"], b"").ends(4).says("cannot sync '/none'");
+    v.run_with("sync", &[text(&rules), "/in"], b"").ends(4).says("Not a directory");
+    v.run_with("sync", &[&source, "/in/a"], b"").ends(1).says("/in/a");
+    v.clean();
+}
+
+#[test]
+fn json_has_an_object_for_each_difference_and_one_for_the_numbers() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    v.run_with("sync", &[text(&source), "/in"], b"").ends(0);
+    fs::write(source.join("a"), "longer than before").unwrap();
+    v.run("chmod", "700 /in/d").ends(0);
+    let args = [text(&source), "/in", "--json", "-n", "--delete"];
+    let ran = v.run_with("sync", &args, b"").ends(0);
+    let objects: Vec<serde_json::Value> =
+        ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), 3, "{}", ran.out());
+    assert_eq!(objects[0]["path"], "a");
+    assert_eq!(objects[0]["change"], "replaced");
+    assert_eq!(objects[0]["differs"], serde_json::json!(["size", "mtime"]));
+    assert_eq!((&objects[1]["type"], &objects[1]["change"]), (&"dir".into(), &"attributes".into()));
+    assert_eq!((&objects[2]["replaced"], &objects[2]["compared"]), (&1.into(), &8.into()));
+}
+
+#[test]
+fn a_volume_that_is_mounted_follows_through_its_server() {
+    let m = Mounted::new();
+    let source = m.v.host("source");
+    tree(&source);
+    let sync = |volume: &Path, more: &[&str]| {
+        run(&[&["sync", text(volume), text(&source), "/in", "-i", "--delete"], more].concat())
+    };
+    let dry = sync(&m.v.image, &["-n"]).ends(0);
+    assert!(!m.path("in").exists());
+    let done = sync(&m.v.image, &[]).ends(0);
+    assert_eq!((done.out(), lines(&done).len()), (dry.out(), 8));
+    assert_eq!(fs::read(m.path("in/d/b")).unwrap(), b"two");
+    // By the directory of the mount, too; a reader that has a file open sees the old content to its end.
+    let open = fs::File::open(m.path("in/a")).unwrap();
+    fs::write(source.join("a"), "longer than before").unwrap();
+    fs::remove_dir_all(source.join("d")).unwrap();
+    rustix::fs::lsetxattr(source.join("d.x"), "user.x", b"v", rustix::fs::XattrFlags::empty()).unwrap();
+    let ran = sync(&m.dir, &[]).ends(0);
+    let expected = [
+        ".d..t...... ./",
+        ">f.st...... a",
+        "*deleting   d/",
+        "*deleting   d/b",
+        "*deleting   d/e/",
+        "*deleting   d/e/c.o",
+        ".f........x d.x",
+    ];
+    assert_eq!(lines(&ran), expected);
+    assert_eq!(std::io::read_to_string(open).unwrap(), "one");
+    assert_eq!(fs::read(m.path("in/a")).unwrap(), b"longer than before");
+    rustix::fs::lremovexattr(source.join("d.x"), "user.x").unwrap();
+    assert_eq!(lines(&sync(&m.dir, &[]).ends(0)), [".f........x d.x"]);
+    let inside = format!("{}:/in", text(&m.v.image));
+    run(&["diff", text(&source), &inside]).ends(0).says("no difference");
+    run(&["diff", &inside, text(&source), "--checksum"]).ends(0);
+    m.umount().ends(0);
+    m.is_clean();
+}
+
+#[test]
+fn trees_of_every_kind_are_compared() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    v.run_with("sync", &[text(&source)], b"").ends(0);
+    let url = format!("file://{}", text(&v.host("store")));
+    run(&["publish", text(&v.image), &url]).ends(0);
+    let copy = v.host("copy.lane");
+    fs::copy(&v.image, &copy).unwrap();
+    let trees = [text(&source), text(&v.image), text(&copy), &url];
+    for a in trees {
+        for b in trees {
+            let ran = run(&["diff", a, b, "--checksum"]).ends(0);
+            assert_eq!(ran.out(), "", "{a} {b}");
+        }
+    }
+    v.run("rm", "/a").ends(0);
+    v.run("chmod", "600 /d/b").ends(0);
+    for (a, b, expected) in [
+        (text(&copy), text(&v.image), [".d..t...... ./", ">f+++++++++ a", ".f...p..... d/b"]),
+        (text(&v.image), &url[..], [".d..t...... ./", "*deleting   a", ".f...p..... d/b"]),
+    ] {
+        assert_eq!(lines(&run(&["diff", a, b]).ends(1)), expected);
+    }
+    let part = |tree: &str| format!("{tree}:/d/e");
+    run(&["diff", &part(text(&v.image)), &part(&url)]).ends(0);
+    run(&["diff", &part(text(&v.image)), text(&source.join("d/e"))]).ends(0);
+    run(&["diff", &format!("{}:/none", text(&copy)), text(&source)]).ends(1).says("/none");
+    run(&["diff", "/no/such/tree", text(&source)]).ends(4).says("/no/such/tree");
+    // A publication follows nothing, but shows how it would.
+    run(&["sync", &url, text(&source), "--dry-run"]).ends(0).says("no difference");
+    run(&["sync", &url, text(&source)]).ends(2).says("publication");
+    v.clean();
+}
