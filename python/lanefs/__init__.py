@@ -13,7 +13,7 @@ from lanefs._files import Files, FilesInPlace
 from lanefs._lanefs import PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._search import EqualFiles, FuzzyNames, Line, Scored
-from lanefs._transfer import Counts, Report, count_tree, on_bar
+from lanefs._transfer import Counts, Difference, Report, SyncReport, count_tree, on_bar
 from lanefs._volume import Volume
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Counts",
     "DeviceFiles",
     "DeviceMemory",
+    "Difference",
     "Epoch",
     "EqualFiles",
     "ExportedMemory",
@@ -35,6 +36,7 @@ __all__ = [
     "Report",
     "Scored",
     "Stat",
+    "SyncReport",
     "Volume",
     "__version__",
     "count_tree",

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, final, overload, type_check_only
+from typing import Any, Literal, Protocol, final, overload, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ __all__ = [
     "setxattr",
     "shuffled",
     "statvfs",
+    "sync_host_tree",
     "truncate",
 ]
 
@@ -59,6 +60,19 @@ def export_host_tree(
     threads: int | None,
     progress: Callable[[list[int]], object] | None,
 ) -> tuple[list[int], list[tuple[str, str]], list[str], float]: ...
+def sync_host_tree(
+    volume: Volume,
+    source: str | os.PathLike[str],
+    dest: bytes,
+    flags: list[bool],
+    patterns: list[str],
+    threads: int | None,
+    progress: Callable[[list[int]], object] | None,
+) -> tuple[
+    tuple[list[int], list[tuple[str, str]], list[str], float],
+    list[int],
+    list[tuple[str, Literal["added", "removed", "type", "replaced", "attributes", "linked"], int, list[str]]],
+]: ...
 def hard_link(volume: Volume, original: bytes, link: bytes) -> None: ...
 def chown(volume: Volume, path: bytes, uid: int | None, gid: int | None) -> None: ...
 def truncate(volume: Volume, path: bytes, size: int) -> None: ...

@@ -1,4 +1,4 @@
-"""Import and export of trees of the host."""
+"""Import, export and sync of trees of the host."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
+
+from lanefs._lookup import Kind
 
 
 class Counts(NamedTuple):
@@ -30,6 +32,37 @@ class Report(NamedTuple):
     #: Losses that the destination causes by its nature.
     notes: list[str]
     seconds: float
+
+
+class Difference(NamedTuple):
+    """A name that is not the same in two trees."""
+
+    #: Below the tops of both trees; empty for the tops themselves.
+    path: str
+    change: Literal["added", "removed", "type", "replaced", "attributes", "linked"]
+    kind: Kind
+    #: Aspects that differ, where both trees have the name: `content`, `size`, `mtime`, `mode`, `owner`, `group`,
+    #: `acl`, `xattrs`, `hard_links`.
+    differs: tuple[str, ...]
+
+
+class SyncReport(NamedTuple):
+    """The outcome of a sync: the amounts that were copied, as in `Report`, and the names that differed."""
+
+    counts: Counts
+    problems: list[tuple[str, str]]
+    notes: list[str]
+    seconds: float
+    #: Names of the source, and how many of them were added, replaced, got other attributes or became hard links.
+    compared: int
+    added: int
+    replaced: int
+    attributes: int
+    linked: int
+    #: Names that the source lacks.
+    removed: int
+    #: Each difference, by path; empty unless the call asks for them.
+    differences: list[Difference]
 
 
 def count_tree(top: str | os.PathLike[str]) -> Counts:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Literal, NoReturn, Protocol, Union
+from typing import IO, Any, Literal, NoReturn, Protocol, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from lanefs._paths import Path, PathCalls
 from lanefs._paths import check_least as _least
 from lanefs._paths import check_mode as _mode
 from lanefs._search import EqualFiles, FuzzyNames, Line, OnError, Scored, grep, tell
-from lanefs._transfer import Counts, Report, counts_of
+from lanefs._transfer import Counts, Difference, Report, SyncReport, counts_of
 
 
 
@@ -534,9 +534,77 @@ class Volume(PathCalls):
         columns = [found[name][found.exists].tolist() for name in ("mode", "nlink", "size", "ino")]
         return counts_of(zip(*columns))
 
-    def sync(self) -> None:
-        """Makes all changes so far durable."""
-        self._volume.sync()
+    @overload
+    def sync(self) -> None: ...
+
+    @overload
+    def sync(
+        self,
+        source: str | os.PathLike[str],
+        target: Path = "/",
+        *,
+        delete: bool = False,
+        checksum: bool = False,
+        dry_run: bool = False,
+        exclude: Sequence[str] = (),
+        include: Sequence[str] = (),
+        one_file_system: bool = False,
+        differences: bool | None = None,
+        threads: int | None = None,
+        progress: Callable[[Counts], object] | None = None,
+    ) -> SyncReport: ...
+
+    def sync(
+        self,
+        source: str | os.PathLike[str] | None = None,
+        target: Path = "/",
+        *,
+        delete: bool = False,
+        checksum: bool = False,
+        dry_run: bool = False,
+        exclude: Sequence[str] = (),
+        include: Sequence[str] = (),
+        one_file_system: bool = False,
+        differences: bool | None = None,
+        threads: int | None = None,
+        progress: Callable[[Counts], object] | None = None,
+    ) -> SyncReport | None:
+        """Makes the directory `target` the same as `source`, a directory of the host, by the differences alone.
+
+        A file is unchanged if size, time of modification, mode, owner, link target, extended attributes and
+        hard links are the same; `checksum` compares contents as well. `delete` removes names that the source
+        lacks. `exclude` and `include` are patterns as those of gitignore; `include` wins. `dry_run` changes
+        nothing. The report has the list of differences after a dry run, or where `differences` is true.
+        Everything is durable on return. Without `source` the call only makes all changes so far durable.
+
+        `progress` is called about ten times a second. Ctrl-C, and an exception of `progress`, stop the sync;
+        each file is the old or the new one then, and the next sync finishes the work.
+        """
+        if source is None:
+            self._volume.sync()
+            return None
+        _least(threads=threads)
+        patterns = [*_texts(exclude, "exclude"), *(f"!{pattern}" for pattern in _texts(include, "include"))]
+        lists = dry_run if differences is None else differences
+        flags = [delete, checksum, dry_run, one_file_system, lists]
+        (copied, problems, notes, seconds), counts, found = _lanefs.sync_host_tree(
+            self._volume, source, os.fsencode(target), flags, patterns, threads, _counting(progress)
+        )
+        listed = [Difference(path, change, Kind(kind), tuple(differs)) for path, change, kind, differs in found]
+        compared, added, replaced, attributes, linked, removed = counts
+        return SyncReport(
+            Counts(*copied),
+            problems,
+            notes,
+            seconds,
+            compared,
+            added,
+            replaced,
+            attributes,
+            linked,
+            removed,
+            listed,
+        )
 
 
 def _opens_volumes(*_: object, **__: object) -> NoReturn:

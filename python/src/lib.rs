@@ -64,7 +64,7 @@ mod _lanefs {
     #[pymodule_export]
     use crate::search::{FuzzyNames, Grep, duplicates};
     #[pymodule_export]
-    use crate::transfer::{export_host_tree, import_host_tree};
+    use crate::transfer::{export_host_tree, import_host_tree, sync_host_tree};
     #[pymodule_export]
     use crate::views::Views;
     #[pymodule_export]

@@ -1,13 +1,15 @@
-//! Import and export of trees of the host.
+//! Import, export and sync of trees of the host.
 
 use crate::engine::OpenVolume;
 use crate::error;
 use crate::signals::Signals;
 use crate::volume::Volume;
 use lanefs_transfer::{
-    Control, Counts, Error, ExportOptions, FileId, ImportOptions, Progress, ProgressState, Report,
-    export_tree, import_tree,
+    Control, Counts, Difference, Error, ExportOptions, FileId, Filter, ImportOptions, Progress,
+    ProgressState, Report, SyncCounts, SyncOptions, SyncReport, export_tree, import_tree, sync_tree,
 };
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -19,6 +21,12 @@ type CountNumbers = [u64; 6];
 
 /// Counts, problems (a path and the failure), notes and seconds.
 type ReportParts = (CountNumbers, Vec<(OsString, String)>, Vec<String>, f64);
+
+/// Names that were compared, added, replaced, got other attributes, linked, removed.
+type SyncNumbers = [u64; 6];
+
+/// A path, a change, the number of the file's type, and the aspects that differ.
+type DifferenceParts = (OsString, &'static str, u8, Vec<&'static str>);
 
 /// Imports a directory's content, or a file.
 #[pyfunction]
@@ -36,9 +44,10 @@ pub(crate) fn import_host_tree(
     let skip = volume.get().image().map_or_else(Vec::new, image_file);
     let options = ImportOptions { overwrite, one_file_system, threads, skip, ..ImportOptions::default() };
     volume.get().with(py, None, |open| open.check_writes())?;
-    transfer(py, volume, progress, |open, control| {
+    let report = transfer(py, volume, progress, |open, control| {
         import_tree(open.volume(), &source, dest, &options, control)
-    })
+    })?;
+    parts(report)
 }
 
 /// Exports a directory's content, or a file.
@@ -54,23 +63,80 @@ pub(crate) fn export_host_tree(
 ) -> PyResult<ReportParts> {
     let keep = volume.get().image().map_or_else(Vec::new, image_file);
     let options = ExportOptions { overwrite, keep, threads, ..ExportOptions::default() };
-    transfer(py, volume, progress, |open, control| {
+    let report = transfer(py, volume, progress, |open, control| {
         export_tree(open.volume(), source, &dest, &options, control)
-    })
+    })?;
+    parts(report)
+}
+
+/// Makes a directory the same as one of the host. `[delete, checksum, dry_run, one_file_system, lists]`:
+/// options, and whether the differences are returned.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "one for each argument of the call in Python")]
+pub(crate) fn sync_host_tree(
+    py: Python<'_>,
+    volume: &Bound<'_, Volume>,
+    source: PathBuf,
+    dest: &[u8],
+    flags: [bool; 5],
+    patterns: Vec<String>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(ReportParts, SyncNumbers, Vec<DifferenceParts>)> {
+    let [delete, checksum, dry_run, one_file_system, lists] = flags;
+    let filter = Filter::new(patterns.iter().map(String::as_str))
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let skip = volume.get().image().map_or_else(Vec::new, image_file);
+    let options = SyncOptions {
+        delete,
+        checksum,
+        dry_run,
+        one_file_system,
+        filter,
+        threads,
+        skip,
+        ..SyncOptions::default()
+    };
+    if !dry_run {
+        volume.get().with(py, None, |open| open.check_writes())?;
+    }
+    let found = Mutex::new(Vec::new());
+    let receiver = |difference: &Difference| {
+        if lists {
+            found.lock().push(difference.clone());
+        }
+    };
+    let SyncReport { report, counts } = transfer(py, volume, progress, |open, control| {
+        sync_tree(open.volume(), &source, dest, &options, &receiver, control)
+    })?;
+    let mut found = found.into_inner();
+    found.sort_by(Difference::by_path);
+    let SyncCounts { compared, added, replaced, attributes, linked, removed } = counts;
+    let numbers = [compared, added, replaced, attributes, linked, removed];
+    Ok((parts(report)?, numbers, found.into_iter().map(difference_parts).collect()))
+}
+
+fn difference_parts(difference: Difference) -> DifferenceParts {
+    let Difference { path, kind, change } = difference;
+    (OsString::from_vec(path), change.word(), kind as u8, change.aspects().names().collect())
 }
 
 /// Runs a transfer. An exception of a signal or of the callback stops it; files so far are complete.
-fn transfer(
+fn transfer<T: Send>(
     py: Python<'_>,
     volume: &Bound<'_, Volume>,
     callback: Option<Py<PyAny>>,
-    work: impl FnOnce(&OpenVolume, Control<'_>) -> Result<Report, Error> + Send,
-) -> PyResult<ReportParts> {
+    work: impl FnOnce(&OpenVolume, Control<'_>) -> Result<T, Error> + Send,
+) -> PyResult<T> {
     let outcome = volume.get().with_signals(py, None, |open, signals| {
         let progress = Caller { callback, signals };
         Ok(work(open, Control { interrupt: &|| signals.is_raised(), progress: &progress }))
     })?;
-    let report = outcome.map_err(|error| error::of_transfer(&error))?;
+    outcome.map_err(|error| error::of_transfer(&error))
+}
+
+/// Converts a report. An error that stopped the transfer is an exception.
+fn parts(report: Report) -> PyResult<ReportParts> {
     if let Some(error) = &report.stopped {
         return Err(error::of_transfer(error));
     }

@@ -150,6 +150,52 @@ def test_a_tree_goes_in_and_out(volume, tmp_path):
         volume.import_tree(tmp_path / "no", "/in")
 
 
+def test_a_tree_is_followed(volume, tmp_path):
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/file").write_bytes(b"content")
+    (source / "object.o").write_bytes(b"1")
+    (source / "link").symlink_to("sub/file")
+    volume.makedirs("/in")
+    volume.write_file("/in/more", b"more")
+    dry = volume.sync(source, "/in", delete=True, dry_run=True, exclude=["*.o"])
+    assert (dry.compared, dry.added, dry.removed) == (4, 3, 1) and volume.read_file("/in/more") == b"more"
+    changes = {one.path: (one.change, one.kind) for one in dry.differences if one.path}
+    assert changes == {
+        "link": ("added", lanefs.Kind.SYMLINK),
+        "more": ("removed", lanefs.Kind.FILE),
+        "sub": ("added", lanefs.Kind.DIRECTORY),
+        "sub/file": ("added", lanefs.Kind.FILE),
+    }
+    seen = []
+    done = volume.sync(source, "/in", delete=True, exclude=["*.o"], differences=True, progress=seen.append)
+    assert done.differences == dry.differences and done.problems == [] and seen[-1].files == 1
+    assert volume.read_file("/in/sub/file") == b"content" and not volume.exists("/in/more")
+    assert volume.sync(source, "/in", exclude=["*.o"]).compared == 4
+    again = volume.sync(source, "/in", exclude=["*.o"], include=["object.o"])
+    assert (again.added, again.differences) == (1, [])
+    (source / "object.o").write_bytes(b"longer")
+    (one,) = volume.sync(source, "/in", dry_run=True).differences
+    assert (one.path, one.change, one.differs) == ("object.o", "replaced", ("size", "mtime"))
+    assert volume.sync() is None
+    with pytest.raises(FileNotFoundError):
+        volume.sync(tmp_path / "no", "/in")
+    with pytest.raises(TypeError, match="exclude is one text"):
+        volume.sync(source, "/in", exclude="*.o")
+    with pytest.raises(ValueError, match="not a pattern"):
+        volume.sync(source, "/in", exclude=["a[z-a]"])
+
+
+def test_an_exception_of_the_callback_stops_a_sync(volume, tmp_path):
+    (tmp_path / "file").write_bytes(b"1")
+
+    def refuse(_):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        volume.sync(tmp_path, "/in", progress=refuse)
+
+
 def test_an_exception_of_the_callback_stops_an_import(volume, tmp_path):
     (tmp_path / "file").write_bytes(b"1")
 

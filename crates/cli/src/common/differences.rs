@@ -83,9 +83,7 @@ impl Collected {
     /// Standard output cannot be written.
     pub fn print(self, out: &mut dyn Write, as_json: bool) -> Outcome {
         let mut differences = self.0.into_inner();
-        // Between the names of a directory no other name comes: `a/b` before `a.b`.
-        differences
-            .sort_by(|a, b| a.path.split(|byte| *byte == b'/').cmp(b.path.split(|byte| *byte == b'/')));
+        differences.sort_by(Difference::by_path);
         for difference in &differences {
             match as_json {
                 true => writeln!(out, "{}", json::text(&object(difference)))?,

@@ -1,6 +1,7 @@
 //! Differences between two trees, and the form in which rsync lists them.
 
 use lanefs::FileKind;
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -120,6 +121,13 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// The order of paths name by name: what is below a directory follows it at once.
+    #[must_use]
+    pub fn by_path(&self, other: &Difference) -> Ordering {
+        let is_slash = |byte: &u8| *byte == b'/';
+        self.path.split(is_slash).cmp(other.path.split(is_slash))
+    }
+
     /// The eleven letters of `rsync --itemize-changes` for this difference.
     #[must_use]
     pub fn letters(&self) -> Letters {

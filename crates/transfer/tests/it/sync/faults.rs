@@ -3,11 +3,7 @@
 
 use super::edits::Editor;
 use super::*;
-use lanefs::bulk::Applied;
-use lanefs::{
-    Access, Attr, CreateOptions, Description, Device, DirEntry, FileKind, Ino, IoBuf, IoBufMut, MkdirAll,
-    OpenOptions, RenameMode, Resolution, Seek, SetAttr, XattrMode,
-};
+use lanefs::{Access, CreateOptions, Device, IoBuf, IoBufMut, OpenOptions};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -17,15 +13,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 fn quiet(_: &Difference) {}
-
-/// Calls that another file system answers.
-macro_rules! delegate {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
-        fn $name(&self, $($argument: $type),*) -> lanefs::Result<$answer> {
-            FileSystem::$name(&self.0, $($argument),*)
-        }
-    )*};
-}
 
 /// Syncs with a function that is called often, before each name and within large files.
 fn sync_while(
@@ -235,72 +222,6 @@ fn another_file_system_is_not_entered_and_its_copy_stays() {
     assert_clean(&outcome.0.report);
     assert!(!volume.exists("/in/mounted/file").unwrap());
     assert_eq!(volume.read_file("/in/mounted/old").unwrap(), b"old");
-}
-
-#[test]
-fn a_hostile_volume_neither_hangs_a_comparison_nor_leads_it_out() {
-    let temp = tempfile::tempdir().unwrap();
-    let tree = temp.path().join("tree");
-    fs::create_dir(&tree).unwrap();
-    let hostile = Hostile(volume(64));
-    hostile.0.mkdir_all("/in/d", 0o755).unwrap();
-    let (from, to) = (Side::Host(&tree), Side::Volume(&hostile, b"/in"));
-    let report = diff_trees(from, to, &deleting(), &quiet, control()).unwrap().report;
-    assert_eq!(report.exit_code(), EXIT_DAMAGED);
-    let (report, _) = sync_with(&hostile, &tree, &deleting());
-    assert_eq!(report.report.exit_code(), EXIT_DAMAGED);
-}
-
-/// A volume in which a directory has itself as an entry.
-struct Hostile(Volume);
-
-impl FileSystem for Hostile {
-    fn root(&self) -> Ino {
-        self.0.root()
-    }
-    fn size(&self) -> lanefs::Result<u64> {
-        FileSystem::size(&self.0)
-    }
-    fn resolve_at(&self, base: Ino, path: &[u8], follow: bool) -> lanefs::Result<Resolution> {
-        self.0.resolve_at(base, path, follow)
-    }
-    fn readdir(&self, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>> {
-        let mut entries = FileSystem::readdir(&self.0, dir, cookie, max)?;
-        if dir != self.0.resolve("/in")?.ino && cookie == 0 {
-            entries.push(DirEntry {
-                ino: dir,
-                kind: FileKind::Directory,
-                cookie: 1,
-                name: b"again".to_vec(),
-            });
-        }
-        Ok(entries)
-    }
-    delegate! {
-        lookup(dir: Ino, name: &[u8]) -> (Ino, FileKind);
-        getattr(ino: Ino) -> Attr;
-        describe_inodes(inos: &[Ino]) -> Vec<Option<Description>>;
-        setattr(ino: Ino, set: SetAttr) -> Attr;
-        create_file(dir: Ino, name: &[u8], perm: u16) -> Attr;
-        mknod(dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Attr;
-        mkdir(dir: Ino, name: &[u8], perm: u16) -> Attr;
-        mkdir_all(options: MkdirAll, path: &[u8]) -> Attr;
-        symlink(dir: Ino, name: &[u8], target: &[u8]) -> Attr;
-        readlink(ino: Ino) -> Vec<u8>;
-        link(ino: Ino, dir: Ino, name: &[u8]) -> Attr;
-        unlink(dir: Ino, name: &[u8]) -> ();
-        rename(from: Ino, name: &[u8], to: Ino, new_name: &[u8], mode: RenameMode) -> ();
-        read(ino: Ino, offset: u64, buffer: &mut [u8]) -> usize;
-        write(ino: Ino, offset: u64, data: &[u8]) -> usize;
-        replace(ino: Ino, content: &[u8]) -> bool;
-        seek(ino: Ino, offset: u64, what: Seek) -> u64;
-        getxattr(ino: Ino, name: &[u8]) -> Vec<u8>;
-        setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> ();
-        listxattr(ino: Ino) -> Vec<Vec<u8>>;
-        removexattr(ino: Ino, name: &[u8]) -> ();
-        apply(base: Ino, changes: &[lanefs::bulk::Change<'_>]) -> Vec<Applied>;
-        sync() -> ();
-    }
 }
 
 const SIZE: u64 = 32 << 20;
