@@ -2,7 +2,7 @@
 //! `lanefs COMMAND IMAGE ...` and a line of the shell.
 
 use crate::commands::*;
-use crate::session::command::{Command, HostCommand};
+use crate::session::command::{AfterCommand, Command, HostCommand};
 use crate::session::context::Context;
 use crate::session::image::{self, Image};
 use crate::session::publication::StoreArgs;
@@ -111,6 +111,10 @@ macro_rules! volume_commands {
 
             fn max_expansion(&self) -> u64 {
                 match self { $(VolumeCommand::$name(command) => command.max_expansion(),)* }
+            }
+
+            fn publishes(&self) -> Option<AfterCommand<'_>> {
+                match self { $(VolumeCommand::$name(command) => command.publishes(),)* }
             }
 
             fn growth(&self) -> Option<u64> {

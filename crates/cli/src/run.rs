@@ -1,8 +1,9 @@
 //! The program: parses the command line, opens the volume, executes the command and returns the exit code.
 
 use crate::cli::{Cli, Program, VolumeCommand};
+use crate::commands::publish::Publish;
 use crate::mount_helper;
-use crate::session::command::Command;
+use crate::session::command::{AfterCommand, Command};
 use crate::session::context::Context;
 use crate::session::image::{self, Image};
 use crate::session::mounted;
@@ -83,7 +84,11 @@ fn execute(command: Program) -> u8 {
                     };
                     let access = if command.changes() { Access::Write } else { Access::Read };
                     let options = OpenOptions { growth: command.growth(), ..OpenOptions::from(access) };
-                    on_volume(&image, options, execute, on_mount)
+                    let code = on_volume(&image, options, execute, on_mount);
+                    match command.publishes() {
+                        Some(after) if code <= exit::PARTIAL => code.max(publish(&image, after)),
+                        _ => code,
+                    }
                 }
             }
         }
@@ -110,6 +115,12 @@ fn execute(command: Program) -> u8 {
         }
         Program::Man(man) => exit_code(man.execute(Cli::command()).map(|()| exit::OK)),
     }
+}
+
+/// Publishes a volume after a command that changed it.
+fn publish(image: &Image, after: AfterCommand<'_>) -> u8 {
+    let publish = Publish::new(image.clone(), after.to.clone(), after.json);
+    exit_code(publish.execute().map(|()| exit::OK))
 }
 
 /// Opens the volume, executes a command on it and closes it even if the command failed. Calls `beside` in

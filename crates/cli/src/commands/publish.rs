@@ -86,6 +86,12 @@ impl Source for Mounted {
 }
 
 impl Publish {
+    /// A publication with the default options.
+    pub fn new(image: Image, to: Location, json: bool) -> Self {
+        let (check, dry_run) = (false, false);
+        Publish { image, to, level: DEFAULT_LEVEL, snapshot_memory: None, check, dry_run, json }
+    }
+
     /// Makes the end of the process by a request say what it means. To be called before the handler of
     /// requests is installed.
     pub fn explain_interrupts(&self) {

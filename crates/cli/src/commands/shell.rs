@@ -189,6 +189,10 @@ fn execute_command<C: Command + Subcommand>(context: &mut Context<'_>, command: 
             if command.changes() {
                 context.image.check_changes()?;
             }
+            if let Some(after) = command.publishes() {
+                let advice = "end the session, and use `lanefs publish`";
+                return Err(Failure::usage(after.to.to_string(), "a session does not publish", advice));
+            }
             context.volume.bound_expansion(command.max_expansion());
             command.execute(context)
         }

@@ -2,8 +2,9 @@
 
 use crate::common::differences::{self, Collected, ComparisonArgs};
 use crate::common::transfer::{self, Target, TransferArgs};
-use crate::session::command::{Command, HostCommand};
+use crate::session::command::{AfterCommand, Command, HostCommand};
 use crate::session::context::Context;
+use crate::session::publication::LocationParser;
 use crate::terminal::console::say;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::interrupt;
@@ -13,6 +14,7 @@ use crate::text::size::human;
 use clap::Args;
 use lanefs::FileSystem;
 use lanefs_fuse::RemoteVolume;
+use lanefs_publish::Location;
 use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, sync_tree};
 use std::ffi::OsString;
 use std::io::Write;
@@ -43,7 +45,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   lanefs sync v.lane /usr/share /share
   lanefs sync v.lane /usr/share /share --delete --dry-run
-  lanefs sync v.lane src /src --delete --exclude '*.o' --exclude target/")]
+  lanefs sync v.lane src /src --delete --exclude '*.o' --exclude target/
+  lanefs sync v.lane src /src --delete --publish file:///srv/photos")]
 pub struct SyncTree {
     /// Directory of the host
     #[arg(value_name = "SRC")]
@@ -63,6 +66,10 @@ pub struct SyncTree {
     /// Print numbers of names and bytes, and rates
     #[arg(long, conflicts_with = "json")]
     stats: bool,
+    /// Publish the volume to the store URL[#TAG] afterwards, as `lanefs publish` does: only blocks that
+    /// changed go there
+    #[arg(long, value_name = "URL", value_parser = LocationParser, requires = "source", conflicts_with = "dry_run")]
+    publish: Option<Location>,
     #[command(flatten)]
     comparison: ComparisonArgs,
     #[command(flatten)]
@@ -80,6 +87,10 @@ impl Command for SyncTree {
 
     fn on_host(&self) -> Option<&dyn HostCommand> {
         Some(self)
+    }
+
+    fn publishes(&self) -> Option<AfterCommand<'_>> {
+        self.publish.as_ref().map(|to| AfterCommand { to, json: self.transfer.is_json() })
     }
 }
 

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::expansion;
 use crate::terminal::failure::{Failure, Outcome};
 use lanefs_fuse::RemoteVolume;
+use lanefs_publish::Location;
 use std::io::Read;
 use std::path::Path;
 
@@ -50,10 +51,25 @@ pub trait Command {
         None
     }
 
+    /// The store to which the volume is published once the command has ended and the volume is closed, if its
+    /// arguments name one.
+    fn publishes(&self) -> Option<AfterCommand<'_>> {
+        None
+    }
+
     /// True if the volume must be open for writing.
     fn changes(&self) -> bool {
         false
     }
+}
+
+/// A publication that follows a command.
+#[derive(Clone, Copy, Debug)]
+pub struct AfterCommand<'c> {
+    /// The store, and the tag.
+    pub to: &'c Location,
+    /// Its report is one JSON object.
+    pub json: bool,
 }
 
 /// A command that uses files of the host by name.

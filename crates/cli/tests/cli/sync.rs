@@ -174,3 +174,36 @@ fn trees_of_every_kind_are_compared() {
     run(&["sync", &url, text(&source)]).ends(2).says("publication");
     v.clean();
 }
+
+#[test]
+fn a_publication_follows_a_sync_with_the_changed_blocks_alone() {
+    let m = Mounted::prepare();
+    let source = m.v.host("source");
+    tree(&source);
+    fs::write(source.join("large"), vec![7; 3 << 20]).unwrap();
+    let url = format!("file://{}", text(&m.v.host("store")));
+    let go = || {
+        let args = [text(&source), "/in", "--delete", "--json", "--publish", &url];
+        let ran = m.v.run_with("sync", &args, b"").ends(0);
+        let objects: Vec<serde_json::Value> =
+            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(objects.len(), 2, "{}", ran.out());
+        run(&["diff", text(&source), &format!("{url}:/in")]).ends(0);
+        (objects[1]["previous"].clone(), objects[1]["new_pieces"].as_u64().unwrap())
+    };
+    let (previous, all) = go();
+    assert!(previous.is_null());
+    fs::write(source.join("a"), "longer than before").unwrap();
+    let (previous, changed) = go();
+    assert!(previous.is_string() && changed < all, "{changed} of {all} pieces");
+    m.mount(&[]).ends(0);
+    fs::remove_file(source.join("d/b")).unwrap();
+    let (_, changed) = go();
+    assert!(changed < all, "{changed} of {all} pieces");
+    m.umount().ends(0);
+    let args = [text(&source), "/in", "--publish", "file:///none#tag", "-n"];
+    m.v.run_with("sync", &args, b"").ends(2);
+    let line = format!("sync {} /in --publish {url}", text(&source));
+    m.v.run_with("shell", &["-c", &line], b"").ends(2).says("a session does not publish");
+    m.is_clean();
+}
