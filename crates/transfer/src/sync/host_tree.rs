@@ -122,7 +122,7 @@ impl Tree for HostTree {
                 continue;
             }
             if let Some(kind) = kind_of(&fd, name, entry.file_type())? {
-                names.push(Name { name: name.to_owned(), kind, order: entry.ino(), node: None });
+                names.push(Name { name: name.to_owned(), kind, ino: entry.ino() });
             }
         }
         Ok(names)
@@ -131,6 +131,14 @@ impl Tree for HostTree {
     fn node(&self, dir: &Self::Dir, name: &Name) -> std::result::Result<Node, Failure> {
         let fd = self.fd(dir)?;
         Ok(node(&statat(&*fd, &*name.name, AtFlags::SYMLINK_NOFOLLOW)?)?)
+    }
+
+    fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> std::result::Result<Vec<Option<Node>>, Failure> {
+        let node = |name: &&Name| match self.node(dir, name) {
+            Err(Failure::Host(Errno::NOENT)) => Ok(None),
+            found => found.map(Some),
+        };
+        names.iter().map(node).collect()
     }
 
     fn enter(&self, dir: &Self::Dir, name: &Name, node: &Node) -> std::result::Result<Self::Dir, Failure> {

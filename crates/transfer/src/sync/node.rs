@@ -21,9 +21,7 @@ pub(crate) struct Name {
     pub(crate) name: CString,
     pub(crate) kind: FileKind,
     /// Inode number, which is about the order on the disk.
-    pub(crate) order: u64,
-    /// The file, where its side tells it with the name.
-    pub(crate) node: Option<Node>,
+    pub(crate) ino: u64,
 }
 
 impl Name {

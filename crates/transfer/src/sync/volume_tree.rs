@@ -14,7 +14,7 @@ use lanefs_sync::lock::Mutex;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 
-/// Entries that one call lists, and describes.
+/// Entries that one call lists.
 const PAGE: usize = 4096;
 
 /// A directory of a volume.
@@ -104,27 +104,23 @@ impl Tree for VolumeTree<'_> {
             let page = self.volume.readdir(dir.ino, cookie, PAGE)?;
             let Some(last) = page.last() else { return Ok(names) };
             cookie = last.cookie;
-            let inos: Vec<Ino> = page.iter().map(|entry| entry.ino).collect();
-            for (entry, described) in page.into_iter().zip(self.volume.describe_inodes(&inos)?) {
-                // One without an inode has been removed meanwhile.
-                let Some(described) = described else { continue };
+            for entry in page {
                 let name = CString::new(entry.name).ok().filter(|name| is_entry_name(name.to_bytes()));
                 let name = name.ok_or_else(|| damaged(dir.ino, "the directory has an impossible name"))?;
-                let (kind, order) = (described.attr.kind, entry.ino.0);
-                names.push(Name { name, kind, order, node: Some(node(&described)) });
+                names.push(Name { name, kind: entry.kind, ino: entry.ino.0 });
             }
         }
     }
 
     fn node(&self, dir: &VolumeDir, name: &Name) -> std::result::Result<Node, Failure> {
-        match name.node {
-            Some(node) => Ok(node),
-            None => {
-                let (ino, _) = self.volume.lookup(dir.ino, name.name.to_bytes())?;
-                let described = self.volume.describe_inodes(&[ino])?.into_iter().flatten().next();
-                described.as_ref().map(node).ok_or(Failure::Volume(Code::NotFound.into()))
-            }
-        }
+        let found = self.nodes(dir, &[name])?.into_iter().flatten().next();
+        found.ok_or(Failure::Volume(Code::NotFound.into()))
+    }
+
+    fn nodes(&self, _: &VolumeDir, names: &[&Name]) -> std::result::Result<Vec<Option<Node>>, Failure> {
+        let inos: Vec<Ino> = names.iter().map(|name| Ino(name.ino)).collect();
+        let described = self.volume.describe_inodes(&inos)?;
+        Ok(described.iter().map(|described| described.as_ref().map(node)).collect())
     }
 
     fn enter(&self, dir: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {

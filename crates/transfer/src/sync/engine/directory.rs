@@ -38,7 +38,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             }
         }
         // The order of inode numbers is that on the disk.
-        both.sort_unstable_by_key(|both| both.a.order);
+        both.sort_unstable_by_key(|both| both.a.ino);
         while both.len() > TASK_NAMES {
             let task = both.split_off(both.len() - TASK_NAMES);
             pair.add_task();
@@ -80,8 +80,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        names: Vec<Both>,
+        mut names: Vec<Both>,
     ) {
+        self.describe(pair, &mut names);
         for both in names {
             if self.job.should_stop() {
                 return;
@@ -89,6 +90,22 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             self.name(queue, buffers, pair, &both);
             self.effect.between();
         }
+    }
+
+    /// Finds the files of `b` for the names of a task, in one call. A file that makes it fail is named when it
+    /// is its turn.
+    fn describe(&self, pair: &Pair<A, B>, names: &mut [Both]) {
+        let Some(dir) = &pair.b else { return };
+        let there: Vec<&Name> = names.iter().filter_map(|both| both.b.as_ref()).collect();
+        let Ok(nodes) = self.b.nodes(dir, &there) else { return };
+        for (both, node) in names.iter_mut().filter(|both| both.b.is_some()).zip(nodes) {
+            both.old = node.map(Box::new);
+        }
+    }
+
+    /// The file that has a name in `b`.
+    pub(super) fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
+        both.old.as_deref().copied().map_or_else(|| self.b.node(dir, name), Ok)
     }
 
     fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: &Both) {
@@ -132,7 +149,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let sides = match (&both.b, &pair.b) {
             (Some(there), Some(dir)) if there.is_dir() => {
                 let entered =
-                    self.b.node(dir, there).and_then(|old| Ok((self.b.enter(dir, there, &old)?, old)));
+                    self.old(dir, there, both).and_then(|old| Ok((self.b.enter(dir, there, &old)?, old)));
                 match entered {
                     Ok((b, old)) => Sides { a, b: Some(b), old: Some(old), made: None },
                     Err(failure) => {
@@ -176,7 +193,7 @@ fn merge(mut in_a: Vec<Name>, mut in_b: Vec<Name>) -> Matched {
                 Ordering::Greater => break,
             }
         }
-        both.push(Both { a, b: same });
+        both.push(Both { a, b: same, old: None });
     }
     removed.extend(rest);
     (both, removed)
@@ -191,12 +208,7 @@ mod tests {
     #[test]
     fn names_are_matched_in_any_order() {
         let names = |text: &str| -> Vec<Name> {
-            let name = |word: &str| Name {
-                name: CString::new(word).unwrap(),
-                kind: FileKind::File,
-                order: 0,
-                node: None,
-            };
+            let name = |word: &str| Name { name: CString::new(word).unwrap(), kind: FileKind::File, ino: 0 };
             text.split_whitespace().map(name).collect()
         };
         let (both, removed) = merge(names("d b a ab"), names("c ab e a aa"));

@@ -21,13 +21,12 @@ enum Place {
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares a name, and makes it the same.
     pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both, node: &Node) {
-        let there = both.b.as_ref().filter(|name| !name.is_dir()).and_then(|name| name.node);
-        let there = match (&both.b, &pair.b, there) {
-            (Some(name), Some(dir), None) if !name.is_dir() => match self.b.node(dir, name) {
-                Ok(node) => Some(node),
+        let there = match (&both.b, &pair.b) {
+            (Some(name), Some(dir)) if !name.is_dir() => match self.old(dir, name, both) {
+                Ok(old) => Some(old),
                 Err(failure) => return self.failed(&pair.path(name.name.to_bytes()), Side::B, failure),
             },
-            (.., there) => there,
+            _ => None,
         };
         let place = self.place(buffers, pair, both, node, there);
         if node.meta.links > 1 {

@@ -40,10 +40,12 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) tally: Tally,
 }
 
-/// A name of `a`, and the same of `b`.
+/// A name of `a`, and the same of `b`. A directory of millions of names has as many of these at a time.
 pub(super) struct Both {
     a: Name,
     b: Option<Name>,
+    /// The file of `b`, once it is known.
+    old: Option<Box<Node>>,
 }
 
 /// A part of the work.
