@@ -85,6 +85,10 @@ const MOST_WRITTEN: u64 = 100 * (16 << 20) + (64 << 20);
 const RUNS: &[&str] = &[
     "info IMAGE",
     "import IMAGE DIR/some /imported",
+    "sync IMAGE DIR /synced",
+    "sync IMAGE DIR / --delete",
+    "diff IMAGE DIR",
+    "diff IMAGE IMAGE --checksum",
     "export IMAGE / DIR/tree --no-sync",
     "export IMAGE / --tar -",
     "ls IMAGE -laR /",
