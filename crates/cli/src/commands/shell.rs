@@ -25,9 +25,9 @@ use std::os::unix::ffi::OsStringExt;
 /// Open a session on a volume
 ///
 /// The commands are those of `lanefs` without the IMAGE: ls, cat, mkdir and so on, and cd, pwd, help and
-/// exit. `sync` alone makes all changes durable. A command that takes several names reports a bad one and continues with the others. At a
-/// terminal the session has a history and completion with Tab. From a pipe or a file it reads one command per
-/// line.
+/// exit. `sync` alone makes all changes durable. A command that takes several names reports a bad one and
+/// continues with the others. At a terminal the session has a history and completion with Tab. From a pipe or
+/// a file it reads one command per line.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs shell v.lane

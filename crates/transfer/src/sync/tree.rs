@@ -49,7 +49,8 @@ pub(crate) trait Tree: Sync {
     /// Returns the file of a name.
     fn node(&self, dir: &Self::Dir, name: &Name) -> Result<Node, Failure>;
 
-    /// Returns the files of several names, in one call where the side has one; `None` for a name that is gone.
+    /// Returns the files of several names, in one call where the side has one; `None` for a name that is
+    /// gone.
     fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> Result<Vec<Option<Node>>, Failure>;
 
     /// Opens the directory of a name.

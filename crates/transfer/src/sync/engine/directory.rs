@@ -92,8 +92,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
     }
 
-    /// Finds the files of `b` for the names of a task, in one call. A file that makes it fail is named when it
-    /// is its turn.
+    /// Finds the files of `b` for the names of a task, in one call. A file that makes it fail is named when
+    /// it is its turn.
     fn describe(&self, pair: &Pair<A, B>, names: &mut [Both]) {
         let Some(dir) = &pair.b else { return };
         let there: Vec<&Name> = names.iter().filter_map(|both| both.b.as_ref()).collect();
