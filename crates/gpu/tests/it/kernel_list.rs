@@ -15,7 +15,7 @@ fn stubs(module: &str, paths: impl Iterator<Item = &'static str>) -> String {
     let mut paths: Vec<&str> = paths.collect();
     paths.sort_unstable();
     paths.dedup();
-    let mut text = format!("mod {module} {{\n");
+    let mut text = format!("pub mod {module} {{\n");
     let mut last = "";
     for path in paths {
         let (name, function) = path.split_once("::").expect("a module and a function");
@@ -47,7 +47,8 @@ fn compile(list: &str, twins: &str, probes: &str) -> Option<String> {
 
 #[test]
 fn a_kernel_without_a_twin_or_a_probe_does_not_compile() {
-    let twins = stubs("twin", KERNELS.iter().map(|kernel| kernel.twin));
+    let kernels = stubs("kernels", KERNELS.iter().map(|kernel| kernel.twin));
+    let twins = format!("mod twin {{\n{kernels}}}\n");
     let probes = stubs("probe", KERNELS.iter().map(|kernel| kernel.probe));
     assert_eq!(compile(LIST, &twins, &probes), None);
     let without = |part: &str| {
