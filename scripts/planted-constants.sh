@@ -15,7 +15,7 @@ say() { printf 'planted-constants: %s\n' "$*"; }
 
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
-cp -r Cargo.toml Cargo.lock crates python "$folder" || exit 2
+cp -r Cargo.toml Cargo.lock crates fuzz python "$folder" || exit 2
 
 check() { # check CRATE: the compiler's messages are in $folder/log
     (cd "$folder" && "$CARGO" check --quiet --locked --target-dir "$target" -p "$1" >log 2>&1)

@@ -70,7 +70,7 @@ for name in $(sed -n 's/^| .* | `\(lanefs[a-z-]*\)` |.*/\1/p' docs/rust.md); do
     grep -q " $name v" "$folder/tree" || { say "docs/rust.md names $name, and has no line for it"; exit 1; }
 done
 
-mkdir "$folder/pinned" && cp -R Cargo.toml crates python "$folder/pinned/" || exit 2
+mkdir "$folder/pinned" && cp -R Cargo.toml crates fuzz python "$folder/pinned/" || exit 2
 sed '/^\[workspace.dependencies\]/,/^$/{/path = /!s/"\([0-9]\)/"=\1/;}' Cargo.toml >"$folder/pinned/Cargo.toml"
 write_program "$folder/canary" "$folder/pinned"
 if output=$(cargo tree --offline --quiet --manifest-path "$folder/canary/Cargo.toml" 2>&1); then
