@@ -70,6 +70,15 @@ impl HostTree {
         self.refused.load(Relaxed)
     }
 
+    fn read_xattrs(&self, buffers: &mut Buffers, target: &XattrTarget<'_>) -> Xattrs {
+        let mut xattrs = Xattrs::new();
+        let refused = buffers.xattrs.each(target, |name, value| {
+            xattrs.insert(name.to_vec(), value.to_vec());
+        });
+        self.refused.fetch_add(refused, Relaxed);
+        xattrs
+    }
+
     fn fd(&self, dir: &Arc<HostDir>) -> std::result::Result<Arc<OwnedFd>, Errno> {
         dir.fd(&self.dirs)
     }
@@ -163,12 +172,7 @@ impl Tree for HostTree {
             Some(name) => XattrTarget::Name(&fd, name),
             None => XattrTarget::Open(&fd),
         };
-        let mut xattrs = Xattrs::new();
-        let refused = buffers.xattrs.each(&target, |name, value| {
-            xattrs.insert(name.to_vec(), value.to_vec());
-        });
-        self.refused.fetch_add(refused, Relaxed);
-        Ok(xattrs)
+        Ok(self.read_xattrs(buffers, &target))
     }
 
     fn link_target(&self, dir: &Self::Dir, name: &CStr, _: &Node) -> std::result::Result<Vec<u8>, Failure> {
@@ -216,6 +220,10 @@ impl Source for HostTree {
         Ok(is_whole.then_some(content))
     }
 
+    fn xattrs_of(&self, buffers: &mut Buffers, file: &OwnedFd) -> std::result::Result<Xattrs, Failure> {
+        Ok(self.read_xattrs(buffers, &XattrTarget::Open(file)))
+    }
+
     fn copy(
         &self,
         job: &TransferJob<'_>,
@@ -225,5 +233,37 @@ impl Source for HostTree {
         (volume, ino): (&dyn FileSystem, Ino),
     ) -> std::result::Result<Copied, Failure> {
         copy_in(job, volume, buffer, file, &node.meta, ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of a file that is being copied may become that of another file, whose privileges must not
+    /// come to the content.
+    #[test]
+    fn attributes_of_an_open_file_are_not_those_of_its_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, value: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, name).expect("a file");
+            rustix::fs::setxattr(&path, "user.of", value, rustix::fs::XattrFlags::empty())
+                .expect("an attribute");
+            path
+        };
+        let (old, new) = (write("old", b"old"), write("new", b"new"));
+        let tree = HostTree::open(dir.path(), "test").expect("a tree");
+        let (top, _) = tree.top();
+        let (mut buffers, name) = (Buffers::new(), c"old".to_owned());
+        let found = tree.node(&top, &Name { name: name.clone(), kind: FileKind::File, ino: 0 });
+        let node = found.unwrap_or_else(|_| panic!("a file"));
+        let (file, _) = tree.open(&top, &name, &node).unwrap_or_else(|_| panic!("a file"));
+        std::fs::rename(new, old).expect("another file under the name");
+        let of_file = tree.xattrs_of(&mut buffers, &file).unwrap_or_else(|_| panic!("attributes"));
+        let of_name =
+            tree.xattrs(&mut buffers, &top, Some(&name), &node).unwrap_or_else(|_| panic!("attributes"));
+        assert_eq!(of_file.get(&b"user.of"[..]).map(Vec::as_slice), Some(&b"old"[..]));
+        assert_eq!(of_name.get(&b"user.of"[..]).map(Vec::as_slice), Some(&b"new"[..]));
     }
 }

@@ -85,6 +85,10 @@ pub(crate) trait Source: Tree {
     /// changed since.
     fn read_whole(&self, file: &Self::File, node: &Node) -> Result<Option<Vec<u8>>, Failure>;
 
+    /// Reads the extended attributes of a file that is open: those of the content, whatever has its name by
+    /// now.
+    fn xattrs_of(&self, buffers: &mut Buffers, file: &Self::File) -> Result<Xattrs, Failure>;
+
     /// Copies the content of a file to the new, empty file `ino` of a volume.
     fn copy(
         &self,

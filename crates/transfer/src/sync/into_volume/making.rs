@@ -5,7 +5,7 @@ use crate::in_volume::volume::TargetDir;
 use crate::in_volume::volume_entry::{VolumeEntryError, make_directory};
 use crate::sync::effect::{Found, Made, There};
 use crate::sync::failure::Failure;
-use crate::sync::node::Node;
+use crate::sync::node::{Node, Xattrs};
 use crate::sync::tree::{Buffers, Source};
 use crate::sync::volume_tree::VolumeDir;
 use crate::vocabulary::name::temporary_name;
@@ -89,6 +89,7 @@ impl<A: Source> IntoVolume<'_, A> {
             return Ok(None);
         }
         let Some(data) = self.a.read_whole(&file, &node)? else { return Ok(None) };
+        let xattrs = self.a.xattrs_of(buffers, &file)?;
         let name = found.name.to_bytes();
         let create = Change::Create { path: name, perm: UNFINISHED, data: &data };
         let made = self.volume.apply(target.ino, &[create])?;
@@ -101,7 +102,7 @@ impl<A: Source> IntoVolume<'_, A> {
         let finished = target
             .take_inherited(self.volume, ino, FileKind::File)
             .map_err(Failure::from)
-            .and_then(|()| self.finish(buffers, &found, ino, None));
+            .and_then(|()| self.finish(&found, ino, &xattrs, None));
         if finished.is_err() {
             let _ = self.volume.unlink(target.ino, name);
         }
@@ -186,20 +187,22 @@ impl<A: Source> IntoVolume<'_, A> {
     /// Copies content and attributes to a new inode.
     fn fill(&self, buffers: &mut Buffers, found: &Found<'_, A>, ino: Ino) -> Result<(), Failure> {
         if found.node.meta.kind != FileKind::File {
-            return self.finish(buffers, found, ino, None);
+            let xattrs = self.a.xattrs(buffers, found.dir, Some(found.name), found.node)?;
+            return self.finish(found, ino, &xattrs, None);
         }
-        let (node, size) = self.copy_content(buffers, found, ino)?;
-        self.finish(buffers, &Found { node: &node, ..*found }, ino, size)
+        let (node, xattrs, size) = self.copy_content(buffers, found, ino)?;
+        self.finish(&Found { node: &node, ..*found }, ino, &xattrs, size)
     }
 
     /// Copies the content; once more where it changes meanwhile. Returns the file as it was before the last
-    /// copy, and the size where it ends in a hole.
+    /// copy, its extended attributes, and the size where it ends in a hole. All are those of the file that was
+    /// open: another one that takes the name meanwhile must not give its privileges to this content.
     fn copy_content(
         &self,
         buffers: &mut Buffers,
         found: &Found<'_, A>,
         ino: Ino,
-    ) -> Result<(Node, Option<u64>), Failure> {
+    ) -> Result<(Node, Xattrs, Option<u64>), Failure> {
         let mut tries = 1;
         loop {
             let (file, node) = self.a.open(found.dir, found.name, found.node)?;
@@ -208,13 +211,12 @@ impl<A: Source> IntoVolume<'_, A> {
             }
             let to = (self.volume, ino);
             let copied = self.a.copy(self.job, &mut buffers.content, &file, &node, to)?;
-            if !copied.changed {
-                return Ok((node, copied.size));
-            }
-            if tries == TRIES {
+            if copied.changed && tries == TRIES {
                 let what = "changed while it was read; the volume has it as read";
                 self.job.problem((found.path)(), what);
-                return Ok((node, copied.size));
+            }
+            if !copied.changed || tries == TRIES {
+                return Ok((node, self.a.xattrs_of(buffers, &file)?, copied.size));
             }
             tries += 1;
             self.volume.setattr(ino, SetAttr { size: Some(0), ..SetAttr::default() })?;
@@ -224,13 +226,12 @@ impl<A: Source> IntoVolume<'_, A> {
     /// Sets all attributes of a new file.
     fn finish(
         &self,
-        buffers: &mut Buffers,
         found: &Found<'_, A>,
         ino: Ino,
+        xattrs: &Xattrs,
         size: Option<u64>,
     ) -> Result<(), Failure> {
-        let xattrs = self.a.xattrs(buffers, found.dir, Some(found.name), found.node)?;
-        self.set_xattrs(ino, &xattrs, None, found.path)?;
+        self.set_xattrs(ino, xattrs, None, found.path)?;
         self.volume.setattr(ino, SetAttr { size, ..attributes_of(found.node) })?;
         Ok(())
     }

@@ -10,14 +10,15 @@ mod making;
 use super::difference::Aspects;
 use super::effect::{Complete, Effect, Found, Made, There};
 use super::failure::{Failure, report};
-use super::node::{Name, Node};
+use super::node::{Name, Node, Xattrs};
 use super::tree::{Buffers, Source};
 use super::volume_tree::{VolumeDir, VolumeTree, ino};
 use crate::on_host::hostdir::FileId;
 use crate::running::commits::{Commits, LARGE_BYTES};
 use crate::running::job::{TransferJob, count};
 use lanefs::bulk::Change;
-use lanefs::{Code, FileSystem, Ino, SetAttr};
+use lanefs::{Code, FileKind, FileSystem, Ino, SetAttr};
+use rustix::io::Errno;
 
 /// A volume that follows the tree `a`.
 pub(super) struct IntoVolume<'v, A> {
@@ -64,11 +65,27 @@ impl<A: Source> IntoVolume<'_, A> {
         aspects: Aspects,
     ) -> Result<(), Failure> {
         if aspects.has(Aspects::ACL | Aspects::XATTR) {
-            let xattrs = self.a.xattrs(buffers, found.dir, Some(found.name), found.node)?;
+            let xattrs = self.xattrs_of_name(buffers, found)?;
             self.set_xattrs(ino(old), &xattrs, Some(old), found.path)?;
         }
         self.volume.setattr(ino(old), attributes_of(found.node))?;
         Ok(())
+    }
+
+    /// Reads the extended attributes of a name: of a regular file through a descriptor of the same inode, so
+    /// that they belong to its other attributes. A caller that may not read the file has them by its name.
+    fn xattrs_of_name(&self, buffers: &mut Buffers, found: &Found<'_, A>) -> Result<Xattrs, Failure> {
+        if found.node.meta.kind == FileKind::File {
+            match self.a.open(found.dir, found.name, found.node) {
+                Ok((file, node)) if node.meta.id == found.node.meta.id => {
+                    return self.a.xattrs_of(buffers, &file);
+                }
+                Ok(_) => return Err(Errno::STALE.into()),
+                Err(Failure::Host(Errno::ACCESS)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.a.xattrs(buffers, found.dir, Some(found.name), found.node)
     }
 
     /// Sets the attributes of a directory, of which all names are done.
@@ -171,5 +188,5 @@ impl<A: Source> Effect<A, VolumeTree<'_>> for IntoVolume<'_, A> {
 /// The attributes that a file of the volume gets. Links have no permissions of their own on Linux.
 fn attributes_of(node: &Node) -> SetAttr {
     let set = node.meta.set_attr();
-    if node.meta.kind == lanefs::FileKind::Symlink { SetAttr { perm: None, ..set } } else { set }
+    if node.meta.kind == FileKind::Symlink { SetAttr { perm: None, ..set } } else { set }
 }
