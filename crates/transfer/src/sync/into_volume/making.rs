@@ -195,8 +195,8 @@ impl<A: Source> IntoVolume<'_, A> {
     }
 
     /// Copies the content; once more where it changes meanwhile. Returns the file as it was before the last
-    /// copy, its extended attributes, and the size where it ends in a hole. All are those of the file that was
-    /// open: another one that takes the name meanwhile must not give its privileges to this content.
+    /// copy, its extended attributes, and the size where it ends in a hole. All are those of the file that
+    /// was open: another one that takes the name meanwhile must not give its privileges to this content.
     fn copy_content(
         &self,
         buffers: &mut Buffers,
