@@ -47,6 +47,9 @@ pub enum Error {
     /// The memory cannot be given to other programs. (The result code `Unsupported`, `EOPNOTSUPP`.)
     #[error("memory of the device cannot be exported: {0}")]
     NotExportable(&'static str),
+    /// The host gives no thread, or a driver has failed on it.
+    #[error("no thread opened the device")]
+    NoThread,
     /// The caller stopped the reading of the metadata.
     #[error("stopped while the metadata were read")]
     Stopped,

@@ -1,11 +1,14 @@
-//! A device that has passed its probes.
+//! A device whose kernels have passed their probes.
 
 use crate::device_files::{DeviceFiles, DeviceFilesOptions};
 use crate::error::Result;
 use crate::inputs::patterns::Patterns;
-use crate::kernels::context::{DeviceContext, GpuOptions, Probes};
+#[cfg(any(test, feature = "_testing"))]
+use crate::kernels::context::Probes;
+use crate::kernels::context::{DeviceContext, GpuOptions};
 use crate::lookups::mirrored::{MirrorOptions, Mirrored};
 use crate::probe::{self, Probed};
+use crate::records::DeviceRecord;
 use crate::searches::kept_texts::KeptTexts;
 use crate::searches::ranked::RankedPaths;
 use crate::searches::scan::TextScan;
@@ -14,8 +17,8 @@ use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
 use lanefs::Volume;
 use std::sync::Arc;
 
-/// A device that is ready to work: its kernels were made, and gave the right answers to known questions.
-/// Clones share it.
+/// A device that is ready to work: its kernels gave the right answers to known questions, now or at an
+/// earlier start. Clones share it.
 #[derive(Clone)]
 pub struct Gpu {
     pub(crate) context: DeviceContext,
@@ -23,12 +26,42 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device and probes its kernels.
+    /// Opens a device. Its kernels are probed, unless the user's cache has the [record](crate::records) of a
+    /// start of this build with the same driver whose probes they have passed.
     ///
     /// # Errors
     /// No Vulkan, no such device; [`Error::Wrong`](crate::Error::Wrong) where a kernel answers wrongly on it.
     pub fn open(choice: &Choice) -> Result<Gpu> {
-        Self::with_options(&GpuOptions { device: choice.clone(), ..GpuOptions::default() })
+        let context = DeviceContext::open(&GpuOptions::of(choice))?;
+        let record = DeviceRecord::of(&context.device, &context.kernels);
+        let Some(compiled) = record.as_ref().and_then(DeviceRecord::read) else {
+            return Self::probe(context, record);
+        };
+        context.device.reuse_pipelines(&compiled);
+        Ok(Gpu { context, probes: Arc::default() })
+    }
+
+    /// Opens a device, makes its kernels and probes them, whatever an earlier start has found.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_probed(choice: &Choice) -> Result<Gpu> {
+        let context = DeviceContext::open(&GpuOptions::of(choice))?;
+        let record = DeviceRecord::of(&context.device, &context.kernels);
+        Self::probe(context, record)
+    }
+
+    /// Probes the kernels of a device, and records the outcome.
+    fn probe(context: DeviceContext, record: Option<DeviceRecord>) -> Result<Gpu> {
+        context.device.reuse_pipelines(&[]);
+        let probes = probe::all(&context);
+        if let Some(record) = record {
+            match &probes {
+                Ok(_) => record.write(&context.device.compiled_pipelines()),
+                Err(_) => record.remove(),
+            }
+        }
+        Ok(Gpu { context, probes: probes?.into() })
     }
 
     /// Opens a device that may be faster than the CPU engine: `None` on a machine that has only software
@@ -45,10 +78,6 @@ impl Gpu {
     /// As [`open`](Self::open).
     #[cfg(any(test, feature = "_testing"))]
     pub fn open_with(options: &GpuOptions<'_>) -> Result<Gpu> {
-        Self::with_options(options)
-    }
-
-    fn with_options(options: &GpuOptions<'_>) -> Result<Gpu> {
         let context = DeviceContext::open(options)?;
         let probes = match options.probes {
             Probes::All => probe::all(&context)?,
@@ -58,12 +87,19 @@ impl Gpu {
         Ok(Gpu { context, probes: probes.into() })
     }
 
+    /// From now on submissions end at once and do nothing, or do their work again, so that a benchmark times the
+    /// host alone.
+    #[cfg(any(test, feature = "_testing"))]
+    pub fn set_idle(&self, is_idle: bool) {
+        self.context.device.is_idle.store(is_idle, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Describes the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.context.device.info
     }
 
-    /// Lists the kernels that were probed, and the time of each probe.
+    /// Lists the kernels that were probed now, and the time of each probe; none where an earlier start did.
     pub fn probes(&self) -> &[Probed] {
         &self.probes
     }

@@ -33,6 +33,7 @@
 //! | `change` | the directories' part of a batch of changes |
 //! | `device_files` | contents of files in the device's memory |
 //! | `probe` | answers that are known, before a device is used |
+//! | `records` | what earlier starts have learned of a device |
 //! | `gpu` | a device whose kernels have been probed |
 //! | `engines` | the choice of an engine |
 //! | `testing` | the interface for tests (feature `_testing`) |
@@ -58,6 +59,7 @@ mod error;
 mod gpu;
 mod kernels;
 mod probe;
+mod records;
 #[cfg(feature = "_testing")]
 pub mod testing;
 #[cfg(feature = "_testing")]

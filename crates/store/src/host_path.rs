@@ -11,8 +11,10 @@ use rustix::fs::{
     readlinkat, statat,
 };
 use rustix::io::Errno;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Links on one path at most, as for the kernel.
 const MAX_LINKS: u32 = 40;
@@ -48,6 +50,59 @@ pub fn make_dirs(path: &Path) -> Result<OwnedFd, Errno> {
 /// As [`make_dirs`].
 pub fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
     PathWalk::new(path)?.finish(false)
+}
+
+/// Returns the directory of the user's cache: `$XDG_CACHE_HOME/lanefs`, or `~/.cache/lanefs`. Only the user's
+/// own home directory has one: another user's (as with sudo) would get files that its owner cannot use.
+///
+/// # Errors
+/// `Other` where there is none.
+pub fn user_cache() -> io::Result<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(base) = base {
+        return Ok(base.join("lanefs"));
+    }
+    let is_own = |path: &Path| {
+        path.metadata().is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
+    };
+    match std::env::home_dir().filter(|home| is_own(home)) {
+        Some(home) => Ok(home.join(".cache").join("lanefs")),
+        None => Err(io::Error::other("the home directory is missing, or belongs to another user")),
+    }
+}
+
+/// Opens a directory for files that this user alone may read and write, and makes it where it is missing.
+///
+/// # Errors
+/// The host's; `PermissionDenied` for a directory of another user, or one that others may use.
+pub fn private_dir(path: &Path) -> io::Result<OwnedFd> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "names no directory of its own"));
+    };
+    let parent = make_dirs(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+    private_dir_in(&parent, name)
+}
+
+/// As [`private_dir`], for a name in an open directory.
+///
+/// # Errors
+/// As [`private_dir`].
+pub fn private_dir_in(parent: impl AsFd, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
+    match mkdirat(&parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = openat(&parent, name, flags, Mode::empty())?;
+    let stat = fstat(&dir)?;
+    let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return refused("the cache belongs to another user");
+    }
+    if stat.st_mode & 0o077 != 0 {
+        return refused("others may use the directory of the cache; make it private (chmod 700)");
+    }
+    Ok(dir)
 }
 
 /// Finds the file that a path names. Links are followed, also one whose target is missing.

@@ -67,8 +67,8 @@ impl GpuArgs {
                 }
             }
             GpuCommand::Check { device } => {
-                let gpu =
-                    Gpu::open(&device.clone().unwrap_or_default()).map_err(|error| gpu_failure(&error))?;
+                let gpu = Gpu::open_probed(&device.clone().unwrap_or_default())
+                    .map_err(|error| gpu_failure(&error))?;
                 writeln!(out, "{}", as_text(gpu.info()))?;
                 for probed in gpu.probes() {
                     let milliseconds = probed.took.as_secs_f64() * 1e3;

@@ -26,6 +26,9 @@ use totals::LookupTotals;
 /// Largest number of threads.
 const MAX_THREADS: i64 = 1024;
 
+/// Bytes of a path of usual length, with its delimiter.
+const USUAL_PATH_BYTES: u64 = 48;
+
 /// Resolve many paths at once
 ///
 /// Prints one line for each path, in the order of the input: result code, inode, type, size, path, separated
@@ -57,6 +60,9 @@ pub struct Lookup {
     /// Do not print the rate
     #[arg(long, short)]
     quiet: bool,
+    /// Say why the engine is the one that the rate names
+    #[arg(long, short)]
+    verbose: bool,
     /// Paths to resolve
     #[arg(value_name = "PATH", required_unless_present = "paths")]
     more: Vec<OsString>,
@@ -100,7 +106,7 @@ impl Command for Lookup {
         let start = Instant::now();
         let input = self.input_file()?;
         let threads = self.threads();
-        let engines = self.engine.open(context, threads)?;
+        let engines = self.engine.open_for(context, threads, self.expected_paths())?;
         let mut totals = LookupTotals::default();
         let outcome = self.resolve_all(context, &engines, threads, input, &mut totals);
         if matches!(outcome, Err(Failure::BrokenPipe)) {
@@ -111,6 +117,9 @@ impl Command for Lookup {
         context.raise_status(totals.status);
         if !self.quiet {
             totals.print(&engines.to_string(), start.elapsed());
+        }
+        if self.verbose {
+            console::say(&format!("engine {engines}: {}", engines.reason()));
         }
         outcome
     }
@@ -173,6 +182,16 @@ impl Lookup {
         let (path, name) = (Path::new(file), bytes::of(file).to_vec());
         let reader = open_paths(path)?;
         Ok(Some(PathInput { reader, stop: Arc::default(), delimiter, name }))
+    }
+
+    /// Returns about how many paths there are in all; `None` for those of a pipe.
+    fn expected_paths(&self) -> Option<u64> {
+        let metadata = self.paths.as_ref().map(|file| Path::new(file).metadata());
+        let in_file = match metadata {
+            None => 0,
+            Some(metadata) => metadata.ok().filter(std::fs::Metadata::is_file)?.len() / USUAL_PATH_BYTES,
+        };
+        Some(in_file + self.more.len() as u64)
     }
 
     /// Paths of the command line.

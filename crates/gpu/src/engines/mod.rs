@@ -4,17 +4,20 @@
 //! | module | |
 //! |---|---|
 //! | `options` | what a user chooses |
+//! | `opening` | opening a device on a thread of its own |
 //! | `auto` | both engines side by side, each batch on the cheaper one |
 //!
 //! It knows devices and volumes by their public calls; it must never know kernels, batches' buffers, or how a
 //! program shows what it learns here.
 
 mod auto;
+mod opening;
 mod options;
 #[cfg(test)]
 mod tests;
 
 pub use auto::{Auto, Cost};
+use opening::Opening;
 pub use options::{EngineChoice, EngineOptions};
 
 use crate::error::{Error, Result};
@@ -63,10 +66,13 @@ pub struct Engines<'v> {
     given: Option<Gpu>,
     /// Set when a device has been opened, or was found not to pay.
     device: OnceLock<DeviceSide<'v>>,
-    /// Held while a device is opened, so that one thread does it and the others go on.
-    opening: Mutex<()>,
-    /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there.
+    /// A device that is being opened. Locked by the thread that begins that or takes the device; the others
+    /// go on.
+    opening: Mutex<Option<Opening>>,
+    /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there, and paths that
+    /// it has answered.
     worked: AtomicU64,
+    answered: AtomicU64,
     has_resolved: AtomicBool,
     has_told_failure: AtomicBool,
 }
@@ -113,8 +119,9 @@ impl<'v> Engines<'v> {
             options,
             given,
             device: OnceLock::new(),
-            opening: Mutex::new(()),
+            opening: Mutex::new(None),
             worked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             has_resolved: AtomicBool::new(false),
             has_told_failure: AtomicBool::new(false),
         }
@@ -164,7 +171,7 @@ impl<'v> Engines<'v> {
                 format!("measured: {cpu} on the CPU engine, {gpu} on the device")
             }
             None if self.options.engine == EngineChoice::Auto => {
-                "the work so far would not pay for opening a device".into()
+                "opening a device would have cost more time than it saves".into()
             }
             None | Some(DeviceSide::Gpu(..)) => "it was chosen".into(),
         }
@@ -202,30 +209,52 @@ impl<'v> Engines<'v> {
         }
     }
 
-    /// Works on the CPU engine, and adds up the time.
-    fn by_cpu<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Works on the CPU engine, and adds up the time and the paths.
+    fn by_cpu<T>(&self, paths: usize, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let done = work();
         self.worked.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.answered.fetch_add(paths as u64, Ordering::Relaxed);
         done
     }
 
-    /// With [`EngineChoice::Auto`] opens a device when the CPU engine has worked long enough, on the thread
-    /// that comes first. The others go on.
+    /// Returns the time that the CPU engine would need for the paths that follow: as it has needed so far for
+    /// each, where the caller knows how many there are; else as long as it has worked by now, for as much may
+    /// follow.
+    fn at_stake(&self) -> Duration {
+        let worked = self.worked.load(Ordering::Relaxed) / self.options.threads.max(1) as u64;
+        let answered = self.answered.load(Ordering::Relaxed);
+        match self.options.paths {
+            None => Duration::from_nanos(worked),
+            // One small batch says little of the next ones.
+            Some(_) if answered < CPU_BATCH as u64 => Duration::ZERO,
+            Some(all) => {
+                let rest = u128::from(all.saturating_sub(answered));
+                let nanoseconds = u128::from(worked) * rest / u128::from(answered);
+                Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// With [`EngineChoice::Auto`] begins to open a device when as much is at stake as that costs, and takes
+    /// the device when it is open. The CPU engine goes on meanwhile.
     fn open_if_it_pays(&self) {
-        let of_each = self.worked.load(Ordering::Relaxed) / self.options.threads.max(1) as u64;
-        let worked = Duration::from_nanos(of_each);
-        if self.options.engine != EngineChoice::Auto
-            || worked < self.options.patience
-            || self.device.get().is_some()
-        {
+        if self.options.engine != EngineChoice::Auto || self.device.get().is_some() {
             return;
         }
-        let Some(_opening) = self.opening.try_lock() else { return };
-        if self.device.get().is_none() {
-            let opened = self.open_beside().unwrap_or_else(|error| DeviceSide::None(error.to_string()));
-            // `opening` is locked, so no other thread has set it.
-            let _ = self.device.set(opened);
+        let Some(mut opening) = self.opening.try_lock() else { return };
+        match opening.as_mut() {
+            None if self.device.get().is_none() && self.at_stake() >= self.options.patience => {
+                *opening = Some(Opening::begin(self.given.clone(), &self.options.device));
+            }
+            Some(begun) if begun.is_over() => {
+                let opened = begun.take().and_then(|gpu| self.beside(gpu));
+                let opened = opened.unwrap_or_else(|error| DeviceSide::None(error.to_string()));
+                // `opening` is locked, so no other thread has set it.
+                let _ = self.device.set(opened);
+                *opening = None;
+            }
+            _ => {}
         }
     }
 
@@ -235,8 +264,8 @@ impl<'v> Engines<'v> {
         Ok(DeviceSide::Gpu(gpu, Box::new(mirrored)))
     }
 
-    fn open_beside(&self) -> Result<DeviceSide<'v>> {
-        let Some(gpu) = self.given.clone().or_else(|| Gpu::open_hardware(&self.options.device)) else {
+    fn beside(&self, gpu: Option<Gpu>) -> Result<DeviceSide<'v>> {
+        let Some(gpu) = gpu else {
             return Ok(DeviceSide::None("this machine has no device that could be faster".into()));
         };
         let auto = Auto::new(self.mirror(&gpu)?, self.options.threads)?;
@@ -272,7 +301,7 @@ impl Engine for Engines<'_> {
         self.open_if_it_pays();
         match self.device.get() {
             None | Some(DeviceSide::None(_)) => {
-                self.by_cpu(|| Engine::resolve_rows(self.volume, options, paths, rows))
+                self.by_cpu(paths.len(), || Engine::resolve_rows(self.volume, options, paths, rows))
             }
             Some(DeviceSide::Gpu(_, mirrored)) => {
                 self.warm(mirrored, paths.len());

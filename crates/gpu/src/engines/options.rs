@@ -59,10 +59,13 @@ pub struct EngineOptions {
     pub threads: usize,
     /// How much of the device's memory the volume gets.
     pub mirror: MirrorOptions,
-    /// With [`EngineChoice::Auto`] a device is opened when each thread of the CPU engine has worked this
-    /// long: about as long as opening takes. So both together cost at most twice the better choice, whatever
-    /// follows (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching",
-    /// Algorithmica 3, 1988).
+    /// Paths that will come in all, where the caller knows: then a device is opened only for what is left of
+    /// them. `None`: nobody knows.
+    pub paths: Option<u64>,
+    /// With [`EngineChoice::Auto`] a device is opened when the CPU engine would need this long for the paths
+    /// that follow: about as long as opening takes. Where nobody knows how many follow, that is when each of its
+    /// threads has worked this long. So both together cost at most twice the better choice, whatever follows
+    /// (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988).
     pub patience: Duration,
     /// Asked while all metadata of the volume are read; if it returns true, the reading ends.
     pub is_stopped: fn() -> bool,
@@ -76,6 +79,7 @@ impl Default for EngineOptions {
             device: Choice::default(),
             threads: 1,
             mirror: MirrorOptions::default(),
+            paths: None,
             patience: OPENING,
             is_stopped: || false,
         }

@@ -8,7 +8,11 @@ use ash::vk;
 use lanefs::bulk::Change;
 use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// More time than a test ever needs.
+const LONG: Duration = Duration::from_secs(600);
 
 fn volume() -> Volume {
     let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
@@ -62,7 +66,7 @@ fn the_cpu_engine_needs_no_device_and_auto_opens_none_before_it_pays() {
         }
         assert_eq!((engines.to_string(), engines.batch(), engines.threads(9)), ("cpu".into(), CPU_BATCH, 9));
         assert!(engines.chosen().is_none() && engines.take_failure().is_none());
-        assert_eq!(engines.reason().contains("would not pay"), choice == EngineChoice::Auto);
+        assert_eq!(engines.reason().contains("more time than it saves"), choice == EngineChoice::Auto);
     }
 }
 
@@ -71,8 +75,11 @@ fn auto_without_a_device_that_could_be_faster_says_so_and_goes_on() {
     let volume = volume();
     let options = EngineOptions { patience: Duration::ZERO, ..EngineOptions::default() };
     let engines = Engines::open(&volume, options).expect("no device is opened");
-    ask(&engines);
+    let begun = Instant::now();
     // A machine for tests may have a GPU.
+    while engines.to_string() == "cpu" && !engines.reason().contains("no device") && begun.elapsed() < LONG {
+        ask(&engines);
+    }
     assert!(engines.to_string() != "cpu" || engines.reason().contains("no device"), "{}", engines.reason());
 }
 
@@ -82,13 +89,51 @@ fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes()
     let options = EngineOptions { patience: Duration::from_nanos(1), ..EngineOptions::default() };
     let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
     assert_eq!((engines.to_string(), engines.batch()), ("cpu".into(), CPU_BATCH));
-    for _ in 0..100 {
+    let begun = Instant::now();
+    while engines.to_string() == "cpu" && begun.elapsed() < LONG {
         ask(&engines);
     }
     assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
     assert!(engines.reason().starts_with("measured: a call "), "{}", engines.reason());
     assert_eq!(engines.batch(), AUTO_BATCH);
     assert!(engines.chosen().is_none(), "auto gives its device to no other work");
+}
+
+#[test]
+fn auto_opens_no_device_for_what_is_left_of_a_known_number_of_paths() {
+    let (volume, gpu) = (volume(), gpu());
+    let options = |paths, patience| EngineOptions { paths, patience, ..EngineOptions::default() };
+    let at_stake = |paths, calls| {
+        let engines = Engines::open_on(&gpu, &volume, options(paths, Duration::MAX)).expect("no device");
+        (0..calls).for_each(|_| assert_eq!(ask(&engines), 0));
+        engines.at_stake()
+    };
+    // A call of `ask` has 200 paths.
+    let calls = CPU_BATCH / 200 + 1;
+    let asked = (calls * 200) as u64;
+    assert_eq!(at_stake(Some(asked), calls), Duration::ZERO, "all were answered");
+    assert_eq!(at_stake(Some(asked - 1), calls), Duration::ZERO, "more came than were said");
+    assert_eq!(at_stake(Some(1 << 40), 1), Duration::ZERO, "one batch says little");
+    assert!(at_stake(Some(1 << 40), calls) > Duration::from_secs(60), "nearly all are left");
+    let worked = at_stake(None, 1);
+    assert!(worked > Duration::ZERO && worked < LONG, "{worked:?}");
+    // The number decides, not the time: what has been worked does not count.
+    let few = options(Some(CPU_BATCH as u64), Duration::from_nanos(1));
+    let engines = Engines::open_on(&gpu, &volume, few).expect("no device");
+    (0..2 * calls).for_each(|_| assert_eq!(ask(&engines), 0));
+    assert_eq!(engines.to_string(), "cpu");
+}
+
+#[test]
+fn engines_that_end_wait_for_a_device_that_is_being_opened() {
+    let (volume, gpu) = (volume(), gpu());
+    for _ in 0..20 {
+        let options = EngineOptions { patience: Duration::ZERO, ..EngineOptions::default() };
+        let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
+        ask(&engines);
+        drop(engines);
+    }
+    assert_eq!(Arc::strong_count(&gpu.context.kernels), 1, "a thread has the device");
 }
 
 #[test]

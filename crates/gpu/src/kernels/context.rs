@@ -32,6 +32,13 @@ pub struct GpuOptions<'c> {
     pub probes: Probes<'c>,
 }
 
+impl<'c> GpuOptions<'c> {
+    /// The device alone.
+    pub(crate) fn of(device: &Choice) -> GpuOptions<'c> {
+        GpuOptions { device: device.clone(), ..GpuOptions::default() }
+    }
+}
+
 /// Choice of probes. Only tests execute less than all.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Probes<'c> {

@@ -78,6 +78,11 @@ macro_rules! define_kernels {
                     )+
                 }
             }
+
+            /// Returns a CRC-32C of the code of all of them.
+            pub(crate) fn checksum(&self) -> u32 {
+                [$(self.$name.code()),+].into_iter().fold(0, crc32c::crc32c_append)
+            }
         }
     };
 }

@@ -2,12 +2,12 @@
 //! about the same size.
 
 use super::output::Output;
+use super::packing::Packers;
 use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::resident::cache::DirectoryCache;
 use crate::resident::tables::{MirrorTables, PARAMETERS};
 use crate::shared::layout::{FILLS, LEARNS, WALKS};
-use crate::shared::limits::MAX_PATH;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{
     AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
@@ -47,6 +47,12 @@ impl BatchShape {
         BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
     }
 
+    /// Tells whether a batch of that shape fits buffers of this one, and would not copy an eighth more.
+    pub(crate) fn fits(self, batch: BatchShape) -> bool {
+        let fits = |room: u64, need: u64| need <= room && room <= need + need / 8;
+        fits(self.paths, batch.paths) && fits(self.text, batch.text)
+    }
+
     /// Fill requests that there is room for.
     fn fills(self) -> u64 {
         (2 * self.paths).max(LEAST_FILLS)
@@ -60,6 +66,11 @@ impl BatchShape {
     /// Bytes of the input: parameters, ranges, text.
     fn input(self) -> u64 {
         PARAMETERS + self.paths * RANGE + self.text
+    }
+
+    /// Bytes of all buffers but that of what comes to the host.
+    fn bytes(self) -> u64 {
+        self.input() + self.answers() + self.lists()
     }
 
     /// Bytes of the answers, with their header.
@@ -124,9 +135,14 @@ impl PathBatch {
     ///
     /// # Errors
     /// An error of the device, also for want of memory.
-    pub(crate) fn kept(device: &Arc<Device>, kernels: &Kernels, paths: Paths<'_>) -> Result<PathBatch> {
+    pub(crate) fn kept(
+        device: &Arc<Device>,
+        kernels: &Kernels,
+        packers: &Packers,
+        paths: Paths<'_>,
+    ) -> Result<PathBatch> {
         let mut batch = PathBatch::empty(device, BatchShape::of(paths))?;
-        batch.set_paths(paths);
+        batch.set_paths(paths, packers);
         let mut upload = Commands::new(device)?;
         upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
         upload.submit()?;
@@ -209,14 +225,19 @@ impl PathBatch {
         }
     }
 
-    /// Returns the bytes of all buffers.
+    /// Returns the bytes of all buffers on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        let output = self.output().map_or(0, Output::len);
-        self.shape.input() + self.shape.answers() + self.shape.lists() + output
+        self.shape.bytes() + self.output().map_or(0, Output::len)
     }
 
-    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins.
-    pub(crate) fn set_paths(&mut self, paths: Paths<'_>) {
+    /// Returns the bytes that a batch of this shape has, which brings these columns to the host.
+    pub(crate) fn bytes_of(shape: BatchShape, wanted: ColumnSet) -> u64 {
+        shape.bytes() + Output::bytes_of(wanted, shape.paths)
+    }
+
+    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins. No work on
+    /// the batch may be in flight.
+    pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
         debug_assert!(
             paths.text().len() as u64 + AFTER_TEXT <= self.shape.text,
@@ -225,15 +246,7 @@ impl PathBatch {
         self.count = paths.len() as u32;
         let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
         let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
-        text[..paths.text().len()].copy_from_slice(paths.text());
-        let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
-        paths.each_range(|path| {
-            // The kernel refuses a path that is too long.
-            let bytes = path.len().min(MAX_PATH + 1);
-            if let Some(range) = ranges.next() {
-                PathRange { start: path.start as u32, bytes: bytes as u32 }.write(range);
-            }
-        });
+        packers.pack(paths, ranges, text);
     }
 
     /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the

@@ -67,7 +67,7 @@ impl Mirrored<'_> {
         let paths = paths.view();
         let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
         let mut batch = PathBatch::new(self.device(), self.kernels(), BatchShape::of(paths), wanted)?;
-        batch.set_paths(paths);
+        batch.set_paths(paths, self.packers());
         for dispatch in 0..MAX_DISPATCHES {
             let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;
             self.device().wait(number)?;

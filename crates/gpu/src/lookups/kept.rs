@@ -2,11 +2,20 @@
 
 use super::batch::PathBatch;
 use super::mirrored::{Mirrored, refresh};
-use super::pending::next_batch;
+use super::pending::{MAX_PATHS, next_batch};
 use crate::error::Result;
 use crate::resident::tables::MirrorTables;
 use crate::shared::query::LookupQuery;
+use crate::vulkan::DeviceKind;
 use lanefs::{BatchReport, ColumnSet, ColumnsMut, Paths, ResolveOptions, Rows};
+
+/// Paths of one submission at most, and bytes of their text. A batch has some microseconds of its own on a
+/// device: on an H100 a path took 0.75 to 1.6 ns in batches of 2^18, and 0.18 to 0.21 in those of 2^21.
+const MOST_KEPT: usize = 1 << 21;
+const MAX_TEXT: usize = 128 << 20;
+
+// Offsets in the text have 32 bits.
+const _: () = assert!(MAX_TEXT <= u32::MAX as usize);
 
 /// Paths in the device's memory. Each call resolves all of them in the volume as it is then.
 pub struct KeptPaths<'m, 'v, 'p> {
@@ -47,11 +56,14 @@ impl<'v> Mirrored<'v> {
         paths: impl Into<Paths<'p>>,
     ) -> Result<KeptPaths<'m, 'v, 'p>> {
         let paths = paths.into();
+        // A processor that plays a device gains nothing by a wide dispatch.
+        let is_software = self.device().info.kind == DeviceKind::Software;
+        let most_paths = if is_software { MAX_PATHS } else { MOST_KEPT };
         let (mut batches, mut first) = (Vec::new(), 0);
         while first < paths.len() {
-            let count = next_batch(paths.slice(first..paths.len()));
+            let count = next_batch(paths.slice(first..paths.len()), most_paths, MAX_TEXT);
             let now = paths.slice(first..first + count);
-            let batch = PathBatch::kept(self.device(), self.kernels(), now)?;
+            let batch = PathBatch::kept(self.device(), self.kernels(), self.packers(), now)?;
             batches.push(KeptBatch { batch, first, count, submission: 0 });
             first += count;
         }

@@ -1,6 +1,8 @@
 //! A volume whose metadata a device has: the mirror and the cache, their lock, and the failure of the device.
 
 use super::batch::PathBatch;
+use super::batch_pool::BatchPool;
+use super::packing::Packers;
 use crate::error::{Error, Result};
 use crate::kernels::Kernels;
 use crate::kernels::context::DeviceContext;
@@ -16,9 +18,9 @@ use lanefs::{ResolveOptions, Volume, Watch};
 use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Batches whose buffers are kept, and bytes of all of them.
-const KEPT: usize = 8;
-const KEPT_BYTES: u64 = 512 << 20;
+/// The most bytes of all batches, and their part of a device's memory.
+const BATCH_BYTES: u64 = 1 << 30;
+const BATCH_PART: u64 = 16;
 
 /// How much of a device's memory a volume gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,14 +46,16 @@ pub struct Mirrored<'v> {
     volume: &'v Volume,
     cache: DirectoryCache,
     state: Mutex<EngineState<'v>>,
+    /// Buffers of batches.
+    pool: Arc<BatchPool>,
+    packers: Packers,
 }
 
 /// The part of a [`Mirrored`] that one thread uses at a time.
 pub(crate) struct EngineState<'v> {
     watch: Watch<'v>,
     mirror: Mirror,
-    /// Batches that have ended, for the next ones of their shape.
-    kept: Vec<PathBatch>,
+    pool: Arc<BatchPool>,
     /// Why the device is not used any more.
     failure: Option<Error>,
 }
@@ -78,8 +82,10 @@ impl<'v> Mirrored<'v> {
         let directories = DirectoryTable::new(&context.device, inodes, for_table)?;
         let mirror = Mirror::new(&context.device, volume.superblock().volume_bytes, room, directories)?;
         let cache = DirectoryCache::new(&context.device, inodes, for_cache)?;
-        let state = Mutex::new(EngineState { watch, mirror, kept: Vec::new(), failure: None });
-        Ok(Mirrored { context: context.clone(), volume, cache, state })
+        let pool = Arc::new(BatchPool::new((info.memory / BATCH_PART).min(BATCH_BYTES)));
+        let state = Mutex::new(EngineState { watch, mirror, pool: pool.clone(), failure: None });
+        let packers = Packers::new();
+        Ok(Mirrored { context: context.clone(), volume, cache, state, pool, packers })
     }
 
     /// Returns the bytes of the directory cache.
@@ -92,6 +98,11 @@ impl<'v> Mirrored<'v> {
         self.state().mirror.directories.bytes()
     }
 
+    /// Tells whether the device is not used any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().failure.is_some()
+    }
+
     /// Returns in words why the device is not used any more; `None` while it is.
     pub fn failure(&self) -> Option<String> {
         self.state().failure.as_ref().map(ToString::to_string)
@@ -100,6 +111,18 @@ impl<'v> Mirrored<'v> {
     /// Returns the volume.
     pub fn volume(&self) -> &'v Volume {
         self.volume
+    }
+
+    pub(crate) fn context(&self) -> &DeviceContext {
+        &self.context
+    }
+
+    pub(crate) fn pool(&self) -> &BatchPool {
+        &self.pool
+    }
+
+    pub(crate) fn packers(&self) -> &Packers {
+        &self.packers
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {
@@ -147,21 +170,14 @@ impl<'v> Mirrored<'v> {
         self.state().mirror.directories.ignore_moves();
     }
 
-    /// Records that the device failed: the host answers from now on. A want of memory costs one batch only.
+    /// Records that the device failed: the host answers from now on. A want of memory costs one batch only, and
+    /// the batches that nobody has.
     pub(crate) fn fail(&self, error: Error) {
-        if !error.is_short_of_memory() {
+        if error.is_short_of_memory() {
+            self.pool.free_spares();
+        } else {
             self.state().failure.get_or_insert(error);
         }
-    }
-
-    /// Keeps the buffers of a batch that has ended for the next one.
-    pub(crate) fn reuse(&self, batch: PathBatch) {
-        let mut state = self.state();
-        state.kept.push(batch);
-        while state.kept.len() > KEPT || state.kept.iter().map(PathBatch::bytes).sum::<u64>() > KEPT_BYTES {
-            state.kept.remove(0);
-        }
-        debug_assert!(state.kept.len() <= KEPT, "more batches are kept than may be");
     }
 
     /// Waits for submission `number` of a batch, and resumes the lookups that one dispatch did not finish
@@ -240,25 +256,17 @@ pub(crate) fn refresh(mirror: &mut Mirror, watch: &mut Watch<'_>) -> Result<()> 
 
 impl<'v> EngineState<'v> {
     /// Works with the device; `None` where it failed, now or before. A shortage of memory costs the batches
-    /// that are kept, for the next work may need less; every other error ends the use of the device.
+    /// that nobody has, for the next work may need less; every other error ends the use of the device.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Mirror, &mut Watch<'v>) -> Result<T>,
     ) -> Option<T> {
-        self.attempt_with_kept(|mirror, watch, _| work(mirror, watch))
-    }
-
-    /// As [`attempt`](Self::attempt), with the batches that are kept.
-    pub(crate) fn attempt_with_kept<T>(
-        &mut self,
-        work: impl FnOnce(&mut Mirror, &mut Watch<'v>, &mut Vec<PathBatch>) -> Result<T>,
-    ) -> Option<T> {
         if self.failure.is_some() {
             return None;
         }
-        match work(&mut self.mirror, &mut self.watch, &mut self.kept) {
+        match work(&mut self.mirror, &mut self.watch) {
             Ok(done) => return Some(done),
-            Err(error) if error.is_short_of_memory() => self.kept.clear(),
+            Err(error) if error.is_short_of_memory() => self.pool.free_spares(),
             Err(error) => self.failure = Some(error),
         }
         None

@@ -3,6 +3,7 @@
 //! The host decides what a kernel leaves open; the answers are those of the CPU engine.
 
 mod batch;
+mod batch_pool;
 pub(crate) mod below;
 mod direct;
 pub(crate) mod find;
@@ -10,5 +11,6 @@ pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod mirrored;
 mod output;
+mod packing;
 pub(crate) mod pending;
 mod warm;

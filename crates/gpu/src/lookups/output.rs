@@ -55,6 +55,11 @@ impl Output {
         Ok(Output { form, bytes })
     }
 
+    /// Returns the bytes that what is wanted of the answers to so many paths has.
+    pub(crate) fn bytes_of(wanted: ColumnSet, paths: u64) -> u64 {
+        Form::new(wanted, paths).bytes()
+    }
+
     /// Returns the bytes for the host.
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len()

@@ -1,6 +1,7 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
 use super::batch::{BatchShape, PathBatch};
+use super::batch_pool::{PoolShare, WhenScarce};
 use super::mirrored::{Mirrored, refresh};
 use crate::error::Result;
 use crate::resident::tables::MirrorTables;
@@ -28,13 +29,20 @@ pub(crate) const IN_FLIGHT: usize = 3;
 
 /// A batch on the device, or none: then the host answers.
 #[derive(Default)]
-struct Submission {
+struct Submission<'m> {
     /// Blocks copied to the device before it.
     copied: u64,
     /// Generation of the mirror, at which the batch sees the volume.
     mirror_generation: u64,
-    /// The batch and the number of its submission.
-    work: Option<(PathBatch, u64)>,
+    work: Option<InFlight<'m>>,
+}
+
+/// A batch, the number of its submission, and its share of the pool.
+struct InFlight<'m> {
+    // Dropped first: the bytes are free when the batch has ended.
+    batch: PathBatch,
+    number: u64,
+    share: PoolShare<'m>,
 }
 
 /// The answers to a batch, as soon as they exist. Only [`wait`](Self::wait) blocks; as a future it can be
@@ -45,7 +53,7 @@ pub struct Pending<'m, 'v, 'p> {
     options: ResolveOptions,
     paths: Paths<'p>,
     query: LookupQuery,
-    submission: Submission,
+    submission: Submission<'m>,
 }
 
 /// Answers to some of the paths of a batch: the row of each.
@@ -95,9 +103,11 @@ impl<'v> Mirrored<'v> {
             }
             None => left.extend(first..first + count),
         }
-        let texts: PathSet = left.iter().map(|row| paths.get(row - first).unwrap_or(&[])).collect();
-        let mut open = Selected { rows, row_of: &left };
-        found += self.volume().resolve_rows(options, texts.view(), &mut open)?;
+        if !left.is_empty() {
+            let texts: PathSet = left.iter().map(|row| paths.get(row - first).unwrap_or(&[])).collect();
+            let mut open = Selected { rows, row_of: &left };
+            found += self.volume().resolve_rows(options, texts.view(), &mut open)?;
+        }
         let by_host = left.len() as u64;
         Ok(BatchReport { by_device: count as u64 - by_host, by_host, found: found as u64, copied: 0 })
     }
@@ -111,47 +121,61 @@ impl<'v> Mirrored<'v> {
         paths: impl Into<Paths<'p>>,
     ) -> Pending<'m, 'v, 'p> {
         let wanted = if options.attributes { ColumnSet::ALL } else { ColumnSet::ENTRIES };
-        self.submit_for(options, wanted, paths.into())
+        let paths = paths.into();
+        let submission = self.submit_for(options, wanted, paths, WhenScarce::Exceed);
+        self.pending(options, paths, submission.unwrap_or_default())
     }
 
-    fn submit_for<'m, 'p>(
+    fn pending<'m, 'p>(
+        &'m self,
+        options: &ResolveOptions,
+        paths: Paths<'p>,
+        submission: Submission<'m>,
+    ) -> Pending<'m, 'v, 'p> {
+        Pending { mirrored: self, options: options.clone(), paths, query: self.query(options), submission }
+    }
+
+    /// Submits a batch; `None` where its caller must first answer another one, which only
+    /// [`WhenScarce::GiveUp`] says.
+    fn submit_for<'m>(
         &'m self,
         options: &ResolveOptions,
         wanted: ColumnSet,
-        paths: Paths<'p>,
-    ) -> Pending<'m, 'v, 'p> {
-        let query = self.query(options);
+        paths: Paths<'_>,
+        scarce: WhenScarce,
+    ) -> Option<Submission<'m>> {
         let fits = paths.len() <= MAX_PATHS && paths.text().len() <= MAX_TEXT;
-        let is_for_device = fits && self.can_answer(options);
-        let submission = if is_for_device { self.submit_to_device(&query, wanted, paths) } else { None };
-        let submission = submission.unwrap_or_default();
-        Pending { mirrored: self, options: options.clone(), paths, query, submission }
+        if !fits || !self.can_answer(options) || self.has_failed() {
+            return Some(Submission::default());
+        }
+        let taken = self.pool().take(self.context(), BatchShape::of(paths), wanted, scarce);
+        match taken.map_err(|error| self.fail(error)) {
+            Err(()) => Some(Submission::default()),
+            Ok(None) => None,
+            Ok(Some((batch, share))) => {
+                Some(self.submit_to_device(options, paths, batch, share).unwrap_or_default())
+            }
+        }
     }
 
     /// Packs a batch, refreshes the mirror and submits it. Threads pack at the same time; the state is locked
     /// for the rest only.
-    fn submit_to_device(
-        &self,
-        query: &LookupQuery,
-        wanted: ColumnSet,
+    fn submit_to_device<'m>(
+        &'m self,
+        options: &ResolveOptions,
         paths: Paths<'_>,
-    ) -> Option<Submission> {
-        let shape = BatchShape::of(paths);
-        let mut batch = self.state().attempt_with_kept(|_, _, kept| {
-            let is_same = |batch: &PathBatch| batch.shape() == shape && batch.wanted() == Some(wanted);
-            match kept.iter().position(is_same) {
-                Some(i) => Ok(kept.swap_remove(i)),
-                None => PathBatch::new(self.device(), self.kernels(), shape, wanted),
-            }
-        })?;
-        batch.set_paths(paths);
+        mut batch: PathBatch,
+        share: PoolShare<'m>,
+    ) -> Option<Submission<'m>> {
+        batch.set_paths(paths, self.packers());
+        let query = self.query(options);
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
             refresh(mirror, watch)?;
-            let number = batch.submit(&MirrorTables::of(mirror), self.cache(), query, false)?;
+            let number = batch.submit(&MirrorTables::of(mirror), self.cache(), &query, false)?;
             let mirror_generation = mirror.generation();
             let copied = mirror_generation - before;
-            Ok(Submission { copied, mirror_generation, work: Some((batch, number)) })
+            Ok(Submission { copied, mirror_generation, work: Some(InFlight { batch, number, share }) })
         })
     }
 }
@@ -159,7 +183,7 @@ impl<'v> Mirrored<'v> {
 impl Pending<'_, '_, '_> {
     /// Returns the number of the submission; `None` where the host answers.
     fn number(&self) -> Option<u64> {
-        self.submission.work.as_ref().map(|(_, number)| *number)
+        self.submission.work.as_ref().map(|work| work.number)
     }
 
     /// Tells whether the device has done its part.
@@ -186,18 +210,20 @@ impl Pending<'_, '_, '_> {
 
     /// Waits, and gives the answers to the rows from `first` on.
     fn answers(&mut self, first: usize, rows: &mut dyn Rows) -> lanefs::Result<BatchReport> {
-        let batch = self.submission.work.take().and_then(|(mut batch, number)| {
-            self.finish(&mut batch, number).map_err(|error| self.mirrored.fail(error)).ok()?;
-            Some(batch)
+        let work = self.submission.work.take().and_then(|mut work| {
+            self.finish(&mut work).map_err(|error| self.mirrored.fail(error)).ok()?;
+            Some(work)
         });
-        let report = self.mirrored.write_answers(&self.options, self.paths, batch.as_ref(), first, rows)?;
-        batch.into_iter().for_each(|batch| self.mirrored.reuse(batch));
+        let batch = work.as_ref().map(|work| &work.batch);
+        let report = self.mirrored.write_answers(&self.options, self.paths, batch, first, rows)?;
+        work.into_iter().for_each(|InFlight { batch, share, .. }| share.give_back(batch));
         Ok(BatchReport { copied: self.submission.copied, ..report })
     }
 
     /// Waits for the device, and resumes the lookups that one dispatch did not finish.
-    fn finish(&self, batch: &mut PathBatch, number: u64) -> Result<()> {
-        self.mirrored.finish(batch, number, &self.query, self.submission.mirror_generation)
+    fn finish(&self, work: &mut InFlight<'_>) -> Result<()> {
+        let generation = self.submission.mirror_generation;
+        self.mirrored.finish(&mut work.batch, work.number, &self.query, generation)
     }
 }
 
@@ -216,9 +242,12 @@ impl Engine for Mirrored<'_> {
         let (mut submitted, mut answered) = (0, 0);
         loop {
             while submitted < paths.len() && pending.len() < IN_FLIGHT {
-                let next = next_batch(paths.slice(submitted..paths.len()));
+                let next = next_batch(paths.slice(submitted..paths.len()), MAX_PATHS, MAX_TEXT);
                 let now = paths.slice(submitted..submitted + next);
-                pending.push_back(self.submit_for(&options, wanted, now));
+                // Of many callers each has a batch before one has several.
+                let scarce = if pending.is_empty() { WhenScarce::Wait } else { WhenScarce::GiveUp };
+                let Some(submission) = self.submit_for(&options, wanted, now, scarce) else { break };
+                pending.push_back(self.pending(&options, now, submission));
                 submitted += next;
             }
             let numbers = pending.iter().filter_map(Pending::number);
@@ -248,10 +277,10 @@ impl Future for Pending<'_, '_, '_> {
     }
 }
 
-/// Returns how many of the paths go in one submission.
-pub(crate) fn next_batch(paths: Paths<'_>) -> usize {
-    let mut count = paths.len().min(MAX_PATHS);
-    while count > 1 && paths.slice(0..count).text().len() > MAX_TEXT {
+/// Returns how many of the paths go in one submission of so many paths and bytes of text at most.
+pub(crate) fn next_batch(paths: Paths<'_>, most_paths: usize, most_text: usize) -> usize {
+    let mut count = paths.len().min(most_paths);
+    while count > 1 && paths.slice(0..count).text().len() > most_text {
         count = count.div_ceil(2);
     }
     count

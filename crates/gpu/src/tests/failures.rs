@@ -230,14 +230,14 @@ fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
 #[test]
 fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
     fail_call(None);
-    let gpu = Gpu::open(&Choice::Best).expect("a Vulkan device");
+    let gpu = Gpu::open_probed(&Choice::Best).expect("a Vulkan device");
     let count = calls();
     drop(gpu);
     // The last calls wait for work that has ended already. Each attempt takes a while, so only some fail;
     // the calls that make kernels come first.
     for call in (0..20).chain((20..count - 20).step_by(97)) {
         fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
-        assert!(Gpu::open(&Choice::Best).is_err(), "call {call} of {count}");
+        assert!(Gpu::open_probed(&Choice::Best).is_err(), "call {call} of {count}");
     }
     fail_call(None);
 }

@@ -116,6 +116,7 @@ mod tests {
             uuid: Uuid::from_bytes([number as u8 + 1; 16]),
             pci: Some(PciAddress { domain: 0, bus, device: 0, function: 0 }),
             driver: String::new(),
+            driver_build: (0, Uuid::nil()),
             version: (1, 2, 0),
             memory: 0,
             free_memory: None,

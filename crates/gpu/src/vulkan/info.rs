@@ -59,6 +59,9 @@ pub struct DeviceInfo {
     pub pci: Option<PciAddress>,
     /// The driver's name and version, in its own words.
     pub driver: String,
+    /// The driver's version and the UUID of its compiled kernels: they tell builds of a driver apart that have
+    /// the same name.
+    pub(crate) driver_build: (u32, Uuid),
     /// Version of Vulkan: major, minor, patch.
     pub version: (u32, u32, u32),
     /// Bytes of the largest heap of memory of its own.

@@ -65,6 +65,7 @@ impl Instance {
             uuid: Uuid::from_bytes(ids.device_uuid),
             pci: self.pci(device, &extensions),
             driver: format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)),
+            driver_build: (limits.driver_version, Uuid::from_bytes(limits.pipeline_cache_uuid)),
             version: (
                 vk::api_version_major(version),
                 vk::api_version_minor(version),

@@ -32,6 +32,11 @@ impl Kernel {
         Kernel { device: device.clone(), code, pushed, workgroup, pipeline: OnceLock::new() }
     }
 
+    /// Returns the SPIR-V.
+    pub(crate) fn code(&self) -> &[u8] {
+        &self.code
+    }
+
     /// Returns the pipeline, made now if it was not.
     ///
     /// # Errors
@@ -68,7 +73,8 @@ impl Kernel {
                 .name(c"main")
                 .specialization_info(&constants);
             let create = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-            let made = raw.create_compute_pipelines(vk::PipelineCache::null(), &[create], None);
+            let cache = self.device.pipelines.get().copied().unwrap_or_default();
+            let made = raw.create_compute_pipelines(cache, &[create], None);
             raw.destroy_shader_module(module, None);
             let made = made.map_err(|(_, code)| code);
             let pipeline =

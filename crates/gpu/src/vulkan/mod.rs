@@ -13,6 +13,7 @@ mod external;
 mod info;
 mod instance;
 mod kernel;
+mod pipelines;
 mod shim;
 mod sleepers;
 mod staged;

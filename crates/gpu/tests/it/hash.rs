@@ -1,9 +1,8 @@
 //! Hashes of texts: the kernels and their twins, beside the crate `blake3`, and the bytes that are loaded.
 
-use crate::support::{faulty, gpu, planted};
+use crate::support::{faulty, gpu, planted, sources};
 use lanefs_gpu::{Error, Gpu, GpuOptions, TextHash};
 use lanefs_testkit::seeded::Seeded;
-use std::path::Path;
 
 /// Lengths at all borders of blocks, portions and trees.
 fn lengths() -> Vec<usize> {
@@ -123,16 +122,12 @@ fn a_byte_of_text_is_loaded_about_once() {
         assert!(by_kernels == by_twins);
         loaded as f64 / texts.iter().map(|text| text.len()).sum::<usize>() as f64
     };
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = std::fs::read_dir(src)
-        .expect("sources")
-        .filter_map(|entry| std::fs::read(entry.expect("a file").path()).ok());
-    let files: Vec<Vec<u8>> = files.collect();
-    let sources = loaded(&files.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let files = sources();
+    let of_files = loaded(&files.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let large = loaded(&[&vec![b'x'; 4 << 20]]);
     println!("\n| texts | bytes loaded for a byte of text |\n|---|---|");
-    println!("| {} sources | {sources:.3} |\n| 4 MiB | {large:.3} |", files.len());
-    assert!(sources <= LOADED && large <= LOADED, "{sources}, {large}");
+    println!("| {} sources | {of_files:.3} |\n| 4 MiB | {large:.3} |", files.len());
+    assert!(of_files <= LOADED && large <= LOADED, "{of_files}, {large}");
     // Files of a few bytes load a block and its list, and that is seen.
     assert!(loaded(&[&b"a few bytes"[..]; 100]) > LOADED);
 }

@@ -1,12 +1,11 @@
 //! Searches in texts: the kernel and its twin, random patterns beside the crate `regex`, matches at all
 //! borders, and the bytes that are loaded.
 
-use crate::support::{faulty, gpu, planted};
+use crate::support::{faulty, gpu, planted, sources};
 use lanefs_gpu::twin::headers::woven::WovenText;
 use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
 use lanefs_search::{Case, DeviceSearch, QueryOptions};
 use lanefs_testkit::seeded::Seeded;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Patterns for a query; `None`: it is none for a device.
@@ -306,11 +305,7 @@ const LOADED: f64 = 1.1;
 #[test]
 fn a_byte_of_text_is_loaded_about_once() {
     let gpu = gpu(64);
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = std::fs::read_dir(src)
-        .expect("sources")
-        .filter_map(|entry| std::fs::read(entry.expect("a file").path()).ok());
-    let files: Vec<Vec<u8>> = files.collect();
+    let files = sources();
     let texts: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     println!("\n| pattern | bytes loaded for a byte of text |\n|---|---|");

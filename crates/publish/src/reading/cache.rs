@@ -7,7 +7,7 @@
 //! recently.
 
 use crate::format::hash::Hash;
-use lanefs::host_path::make_dirs;
+use lanefs::host_path::private_dir;
 use lanefs_sync::lock::Mutex;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -36,27 +36,6 @@ pub struct Cache {
     folders: Vec<Mutex<Folder>>,
 }
 
-/// Returns the directory of the user's cache. Only the user's own directory has one: another user's (as with
-/// sudo) would get files that its owner cannot use.
-///
-/// # Errors
-/// `Other` where there is none.
-pub fn default_cache() -> io::Result<PathBuf> {
-    use std::os::unix::fs::MetadataExt;
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let is_own = |path: &Path| {
-        let metadata = path.metadata();
-        metadata.is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
-    };
-    if let Some(base) = base {
-        return Ok(base.join("lanefs"));
-    }
-    match std::env::home_dir().filter(|home| is_own(home)) {
-        Some(home) => Ok(home.join(".cache").join("lanefs")),
-        None => Err(io::Error::other("the home directory is missing, or belongs to another user")),
-    }
-}
-
 /// State of a folder in this process.
 #[derive(Default)]
 struct Folder {
@@ -73,24 +52,7 @@ impl Cache {
     /// # Errors
     /// The host's; a directory of another user, or one that others may write to.
     pub fn open(path: &Path, bytes: u64) -> io::Result<Cache> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "names no directory of its own"));
-        };
-        let parent = make_dirs(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
-        match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&directory)?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the cache belongs to another user"));
-        }
-        if stat.st_mode & 0o077 != 0 {
-            let why = "others may use the directory of the cache; make it private (chmod 700)";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
+        let directory = private_dir(path)?;
         let folders = (0..FOLDERS).map(|_| Mutex::default()).collect();
         let folder_bytes = bytes.max(MIN_CACHE) / FOLDERS as u64;
         Ok(Cache { path: path.to_owned(), directory, folder_bytes, folders })

@@ -46,7 +46,20 @@ impl EngineArgs {
     /// The user chose the GPU engine and there is no device, or a kernel answers wrongly on it; the volume's;
     /// the command is a client's; the user stops it.
     pub fn open<'v>(&self, context: &Context<'v>, threads: usize) -> Result<Engines<'v>, Failure> {
-        let options = EngineOptions { threads, ..self.options()? };
+        self.open_for(context, threads, None)
+    }
+
+    /// As [`open`](Self::open), for so many paths in all, if that is known.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_for<'v>(
+        &self,
+        context: &Context<'v>,
+        threads: usize,
+        paths: Option<u64>,
+    ) -> Result<Engines<'v>, Failure> {
+        let options = EngineOptions { threads, paths, ..self.options()? };
         Engines::open(context.volume, options).map_err(|error| gpu_failure(&error))
     }
 

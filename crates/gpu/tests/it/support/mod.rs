@@ -7,6 +7,7 @@ use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Probes};
 use lanefs_testkit::seeded::Seeded;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -14,6 +15,22 @@ pub const CALLER: Caller = Caller::OWNER;
 
 /// Two names that have the same hash with the seed of [`options`]; the first one exists.
 pub const SAME_HASH: [&str; 2] = ["collision-0061688", "collision-0088900"];
+
+/// Returns the sources of this crate: texts as people have them.
+pub fn sources() -> Vec<Vec<u8>> {
+    let (mut folders, mut files) = (vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("sources") {
+            let path = entry.expect("a source").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(std::fs::read(path).expect("a source"));
+            }
+        }
+    }
+    files
+}
 
 /// Returns llvmpipe, or the best device. The tests of a program share one for each size of workgroups:
 /// opening one compiles and probes every kernel, which takes longer than most tests.
@@ -64,7 +81,7 @@ pub fn planted<'c>(kernel: &'c str, code: &'c [u8]) -> GpuOptions<'c> {
 
 /// Compiles the kernel with a part of its source replaced.
 pub fn faulty(kernel: &str, file: &str, right: &str, wrong: &str) -> Vec<u8> {
-    let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
     let dir = tempfile::tempdir().expect("a directory for temporary files");
     for source in std::fs::read_dir(&shaders).expect("shaders") {
         let source = source.expect("a shader").path();
