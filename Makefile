@@ -20,7 +20,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host bench-mount bench-scale bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host bench-mount bench-scale bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -76,8 +76,6 @@ demo: setup-build ## import a real tree, resolve every path, export, compare, ch
 
 test: setup lint ## set-up, lints, every test, documentation
 	@python3 scripts/tests.py
-	@echo "==> test: the Python package"
-	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) test
 	@echo "==> test: the schedule explorer itself"
 	@$(CARGO) test -p lanefs-sync --features _shuttle --locked
 	@echo "==> test: the store and the epoch reader under a schedule explorer"
@@ -86,8 +84,6 @@ test: setup lint ## set-up, lints, every test, documentation
 	@$(CARGO) test -p lanefs-alloc --features _shuttle --lib --locked schedules
 	@echo "==> test: documentation without a warning"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --exclude lanefs-fuzz --lib --no-deps --locked
-	@echo "==> test: packages, each built alone"
-	@sh scripts/package.sh $(or $(CARGO_TARGET_DIR),target)
 	@echo "==> test: all passed"
 
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python
@@ -131,6 +127,10 @@ lint: ## rustfmt, clippy, prose, numbers of the documents, licences and duplicat
 msrv: ## check with the oldest Rust that Cargo.toml promises
 	@echo "==> msrv: rust-version of Cargo.toml"
 	@sh scripts/msrv.sh
+
+packages: ## package every crate that is published, and build each from its package alone
+	@echo "==> packages: each built alone"
+	@sh scripts/package.sh $(or $(CARGO_TARGET_DIR),target)
 
 user-crate: ## a program that uses LaneFS as a library, with newer dependencies of its own
 	@echo "==> user-crate: a program of another workspace"

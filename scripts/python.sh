@@ -47,9 +47,14 @@ install() {
 environment "$target/python" python/requirements-test.txt
 python=$target/python/bin/python
 profile=release
-[ "$purpose" = wheel ] || profile=dev
+cargo=${CARGO:-cargo}
+if [ "$purpose" != wheel ]; then
+    profile=dev
+    # Nothing is built that scripts/tests.py has built.
+    cargo=$PWD/scripts/workspace-cargo.sh
+fi
 rm -rf "$target/wheels" || exit 2
-"$python" -m maturin build --quiet --locked --manifest-path python/Cargo.toml --interpreter "$python" \
+CARGO=$cargo "$python" -m maturin build --quiet --locked --manifest-path python/Cargo.toml --interpreter "$python" \
     --profile "$profile" --target-dir "$target" --out "$target/wheels" || exit 1
 install "$python"
 say "$(ls "$target"/wheels) is installed in $target/python"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Builds every test of the workspace and runs the test programs, several at a time.
+"""Builds every test of the workspace and runs the test programs and those of the Python package, several at a time.
 
-    scripts/tests.py [--jobs N] [TEXT]      TEXT: only the tests whose names contain it, as with `cargo test`
+    scripts/tests.py [--jobs N] [TEXT]      TEXT: only the tests of Rust whose names contain it
 
 `cargo test` runs one test program after another, and each ends with a test or two that leave a processor idle:
 a third of the time on two processors. Here the next program begins meanwhile. The output of a program appears
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 CARGO = os.environ.get("CARGO", "cargo")
-BUILD = [CARGO, "test", "--workspace", "--exclude", "lanefs-fuzz", "--locked", "--no-run"]
+# With the libraries, of which the Python package is one: scripts/workspace-cargo.sh builds the same.
+BUILD = [CARGO, "build", "--workspace", "--exclude", "lanefs-fuzz", "--locked"]
+BUILD += ["--lib", "--bins", "--tests", "--examples"]
 # The programs that take minutes, longest first: one that begins late is alone at the end.
 LONGEST = ["testkit: tests/it/main.rs", "cli: tests/cli/main.rs", "fs: tests/it/main.rs", "gpu: tests/it/main.rs"]
 DOCUMENTATION = [CARGO, "test", "--workspace", "--exclude", "lanefs-fuzz", "--locked", "--doc"]
@@ -30,7 +32,8 @@ class Program(NamedTuple):
     """A test program."""
 
     name: str
-    executable: Path
+    command: list[str]
+    # The folder in which it runs.
     package: Path
 
 
@@ -58,10 +61,17 @@ def build() -> list[Program]:
             package = Path(message["manifest_path"]).parent
             target = message["target"]
             name = f"{package.name}: {Path(target['src_path']).relative_to(package)}"
-            programs.append(Program(name, Path(message["executable"]), package))
+            programs.append(Program(name, [message["executable"]], package))
     if unknown := [name for name in LONGEST if name not in {program.name for program in programs}]:
         sys.exit(f"scripts/tests.py: no such test program: {', '.join(unknown)}")
     return sorted(programs, key=lambda program: (LONGEST + [program.name]).index(program.name))
+
+
+def python_package() -> Program:
+    """Returns the tests of the Python package, which begin first: they wait for PyPI."""
+    root = Path.cwd()
+    target = os.environ.get("CARGO_TARGET_DIR", str(root / "target"))
+    return Program("python: tests", ["sh", "scripts/python.sh", target, "test"], root)
 
 
 def libraries() -> str:
@@ -75,7 +85,7 @@ def run(program: Program, arguments: list[str], environment: dict[str, str]) -> 
     start = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         running = subprocess.Popen(
-            [program.executable, *arguments],
+            [*program.command, *arguments],
             cwd=program.package,
             env=environment | {"CARGO_MANIFEST_DIR": str(program.package)},
             stdin=subprocess.DEVNULL,
@@ -113,6 +123,8 @@ def main() -> int:
     os.chdir(Path(__file__).resolve().parent.parent)
     arguments = [options.text] if options.text else []
     programs = build()
+    if not arguments:
+        programs.insert(0, python_package())
     print(f"==> test: {len(programs)} test programs, {options.jobs} at a time", flush=True)
     failed = run_all(programs, arguments, options.jobs)
     print(f"==> test: examples in the documentation, {' '.join(DOCUMENTATION)}", flush=True)

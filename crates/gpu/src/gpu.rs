@@ -87,8 +87,8 @@ impl Gpu {
         Ok(Gpu { context, probes: probes.into() })
     }
 
-    /// From now on submissions end at once and do nothing, or do their work again, so that a benchmark times the
-    /// host alone.
+    /// From now on submissions end at once and do nothing, or do their work again, so that a benchmark times
+    /// the host alone.
     #[cfg(any(test, feature = "_testing"))]
     pub fn set_idle(&self, is_idle: bool) {
         self.context.device.is_idle.store(is_idle, std::sync::atomic::Ordering::Relaxed);

@@ -69,8 +69,8 @@ pub struct Engines<'v> {
     /// A device that is being opened. Locked by the thread that begins that or takes the device; the others
     /// go on.
     opening: Mutex<Option<Opening>>,
-    /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there, and paths that
-    /// it has answered.
+    /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there, and paths
+    /// that it has answered.
     worked: AtomicU64,
     answered: AtomicU64,
     has_resolved: AtomicBool,

@@ -63,9 +63,10 @@ pub struct EngineOptions {
     /// them. `None`: nobody knows.
     pub paths: Option<u64>,
     /// With [`EngineChoice::Auto`] a device is opened when the CPU engine would need this long for the paths
-    /// that follow: about as long as opening takes. Where nobody knows how many follow, that is when each of its
-    /// threads has worked this long. So both together cost at most twice the better choice, whatever follows
-    /// (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988).
+    /// that follow: about as long as opening takes. Where nobody knows how many follow, that is when each of
+    /// its threads has worked this long. So both together cost at most twice the better choice, whatever
+    /// follows (the rule for the ski rental problem; Karlin et al., "Competitive snoopy caching",
+    /// Algorithmica 3, 1988).
     pub patience: Duration,
     /// Asked while all metadata of the volume are read; if it returns true, the reading ends.
     pub is_stopped: fn() -> bool,

@@ -235,8 +235,8 @@ impl PathBatch {
         shape.bytes() + Output::bytes_of(wanted, shape.paths)
     }
 
-    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins. No work on
-    /// the batch may be in flight.
+    /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins. No work
+    /// on the batch may be in flight.
     pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
         debug_assert!(

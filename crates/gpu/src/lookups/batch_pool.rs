@@ -1,6 +1,6 @@
-//! The buffers of batches, which all callers share. Memory of a device takes longer to allocate than to fill, so
-//! the buffers of a batch that has ended stay for the next one of about its size. Together they have a bound:
-//! many callers wait for one another's buffers rather than allocate more.
+//! The buffers of batches, which all callers share. Memory of a device takes longer to allocate than to fill,
+//! so the buffers of a batch that has ended stay for the next one of about its size. Together they have a
+//! bound: many callers wait for one another's buffers rather than allocate more.
 
 use super::batch::{BatchShape, PathBatch};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::kernels::context::DeviceContext;
 use lanefs::ColumnSet;
 use lanefs_sync::lock::{Condvar, Mutex, MutexGuard};
 
-/// What a caller wants where all bytes are in use.
+/// The wish of a caller where all bytes are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenScarce {
     /// More bytes: the caller may have batches of its own in flight, and a wait for these would not end.

@@ -170,8 +170,8 @@ impl<'v> Mirrored<'v> {
         self.state().mirror.directories.ignore_moves();
     }
 
-    /// Records that the device failed: the host answers from now on. A want of memory costs one batch only, and
-    /// the batches that nobody has.
+    /// Records that the device failed: the host answers from now on. A want of memory costs one batch only,
+    /// and the batches that nobody has.
     pub(crate) fn fail(&self, error: Error) {
         if error.is_short_of_memory() {
             self.pool.free_spares();

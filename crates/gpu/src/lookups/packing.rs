@@ -1,5 +1,5 @@
-//! Packing paths into the input of a batch: their text as it is, and where each begins. A processor copies from
-//! its memory at a fraction of the bus's rate, so several threads pack a large batch.
+//! Packing paths into the input of a batch: their text as it is, and where each begins. A processor copies
+//! from its memory at a fraction of the bus's rate, so several threads pack a large batch.
 
 use crate::shared::limits::MAX_PATH;
 use crate::shared::structures::PathRange;

@@ -59,8 +59,8 @@ pub struct DeviceInfo {
     pub pci: Option<PciAddress>,
     /// The driver's name and version, in its own words.
     pub driver: String,
-    /// The driver's version and the UUID of its compiled kernels: they tell builds of a driver apart that have
-    /// the same name.
+    /// The driver's version and the UUID of its compiled kernels: they tell builds of a driver apart that
+    /// have the same name.
     pub(crate) driver_build: (u32, Uuid),
     /// Version of Vulkan: major, minor, patch.
     pub version: (u32, u32, u32),

@@ -10,8 +10,8 @@ impl Device {
     pub(crate) fn reuse_pipelines(&self, compiled: &[u8]) {
         self.pipelines.get_or_init(|| {
             let create = vk::PipelineCacheCreateInfo::default().initial_data(compiled);
-            // SAFETY: sound, the device lives, and the bytes live until the call returns. They are the driver's
-            // own (`records.rs`).
+            // SAFETY: sound, the device lives, and the bytes live until the call returns. They are the
+            // driver's own (`records.rs`).
             unsafe { self.raw.create_pipeline_cache(&create, None) }.unwrap_or_default()
         });
     }
