@@ -200,9 +200,11 @@ impl PathBatch {
     fn record(&mut self, kernels: &Kernels, output: Option<&Output>) -> Result<()> {
         let PathBatch { work, shape, copied, input, answers, lists, .. } = self;
         work.record(|commands| {
-            input.transfer(commands, *copied);
-            commands.fill(lists, HEADERS, 0);
-            commands.fill(answers, ANSWERS_HEADER, 0);
+            commands.beside(|| {
+                input.transfer(commands, *copied);
+                commands.fill(lists, HEADERS, 0);
+                commands.fill(answers, ANSWERS_HEADER, 0);
+            });
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
             for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
                 commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER);

@@ -7,7 +7,7 @@ use super::kernel::Kernel;
 use crate::error::{During, Error, Result};
 use crate::shared::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Commands for a device, one after the other. Each command sees the writes of those before it, also across
@@ -73,7 +73,9 @@ impl Commands {
         unsafe { self.device.raw.begin_command_buffer(self.raw, &begin) }.during(OPERATION)?;
         let (queue, family) = (self.queue, self.device.family(self.queue));
         let failure = RefCell::new(None);
-        commands(&Recording { raw: &self.device.raw, commands: self.raw, queue, family, failure: &failure });
+        let raw = &self.device.raw;
+        let is_beside = Cell::new(false);
+        commands(&Recording { raw, commands: self.raw, queue, family, failure: &failure, is_beside });
         // SAFETY: sound, recording was begun.
         unsafe { self.device.raw.end_command_buffer(self.raw) }.during(OPERATION)?;
         failure.into_inner().map_or(Ok(()), Err)
@@ -133,9 +135,20 @@ pub(crate) struct Recording<'c> {
     family: u32,
     /// The first kernel that could not be made.
     failure: &'c RefCell<Option<Error>>,
+    /// The next commands need no order among each other.
+    is_beside: Cell<bool>,
 }
 
 impl Recording<'_> {
+    /// Records commands that do not touch what another one of them writes, so that a device may execute them
+    /// beside each other. Later commands see the writes of all.
+    pub(crate) fn beside(&self, commands: impl FnOnce()) {
+        self.is_beside.set(true);
+        commands();
+        self.is_beside.set(false);
+        self.order();
+    }
+
     /// Copies parts of a buffer to another: offset, offset in the other, length, in bytes.
     pub(crate) fn copy(&self, from: &Buffer, to: &Buffer, parts: &[(u64, u64, u64)]) {
         debug_assert!(
@@ -235,6 +248,9 @@ impl Recording<'_> {
 
     /// Makes all writes so far visible to later commands, and to the host at the end.
     fn order(&self) {
+        if self.is_beside.get() {
+            return;
+        }
         use vk::{AccessFlags as Access, PipelineStageFlags as Stages};
         let mut stages = Stages::TRANSFER | Stages::HOST;
         let mut before = Access::TRANSFER_WRITE;

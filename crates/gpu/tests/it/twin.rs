@@ -133,7 +133,9 @@ fn warming_is_equal_to_its_twin() {
     }
 }
 
-/// Races decide which entries of a full bucket stay, so both may differ by few.
+/// What is in the cache was in a leaf block, whatever the volume. Races decide which entries of a full bucket
+/// stay. So where the cache has room for all, both differ by few; a hostile image may have more entries than
+/// slots, and then nothing is promised of their number.
 fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
@@ -156,8 +158,10 @@ fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
         possible.extend(one.contents());
     }
     assert!(found.is_subset(&possible), "{what}: the cache has what is in no leaf block");
-    let missing = twin.contents().difference(&found).count();
-    assert!(missing * 20 <= twin.contents().len(), "{what}: {missing} of {}", twin.contents().len());
+    let wanted = twin.contents();
+    let missing = wanted.difference(&found).count();
+    let has_room = what == "sound" || possible.len() < twin.buckets() as usize / 4;
+    assert!(!has_room || missing * 20 <= wanted.len(), "{what}: {missing} of {}", wanted.len());
 }
 
 #[test]
