@@ -29,9 +29,10 @@ use std::path::{Path, PathBuf};
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
 /// file whose size or time differs is copied as a whole, beside the old one, and takes its place when it is
-/// complete: no reader sees half of it. All other attributes are set in place. Files that change while they
-/// are read are copied again, up to three times, and then named, as are those that vanish or cannot be read;
-/// the others are copied, and the exit code is 1.
+/// complete: no reader sees half of it. All other attributes are set in place; where a file gets another
+/// owner, a set-id bit or capabilities, its content is compared first. Files that change while they are read
+/// are copied again, up to three times, and then named, as are those that vanish or cannot be read; the
+/// others are copied, and the exit code is 1.
 ///
 /// Ctrl-C stops cleanly. After that, or after a power cut, the volume has each file old or new, and the next
 /// sync finishes the work.

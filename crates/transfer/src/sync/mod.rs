@@ -4,7 +4,8 @@
 //! passes each difference to an effect: for a comparison none, for a sync a change of the volume. So a dry
 //! run finds what a sync would do. A file is unchanged if type, size, time of modification (to the
 //! nanosecond), mode, owner, group, target of a link, number of a device, extended attributes and the other
-//! names of the file are the same; content is read only where the caller wants that.
+//! names of the file are the same; content is read where the caller wants that, and where the same content
+//! would get another owner, a set-id bit or capabilities: a file of somebody else may have its size and time.
 //!
 //! Each change is whole: a file is replaced by a rename, and a directory gets its times when all in it is
 //! done. So a sync that ends early leaves a tree between the old and the new one, and the next one finishes

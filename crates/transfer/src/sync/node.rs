@@ -2,10 +2,13 @@
 
 use super::difference::Aspects;
 use crate::on_host::host::HostMeta;
-use crate::vocabulary::xattrs::{ACCESS_LIST, DEFAULT_LIST};
+use crate::vocabulary::xattrs::{ACCESS_LIST, CAPABILITIES, DEFAULT_LIST};
 use lanefs::FileKind;
 use std::collections::BTreeMap;
 use std::ffi::CString;
+
+/// The set-user-id and set-group-id bits of a file's permissions.
+const SET_ID: u16 = 0o6000;
 
 /// A file: its attributes, but not its content and its extended attributes.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,17 @@ pub(crate) fn attributes(a: &HostMeta, b: &HostMeta) -> Aspects {
         | Aspects::MODE.when(!is_link && a.perm != b.perm)
         | Aspects::OWNER.when(a.uid != b.uid)
         | Aspects::GROUP.when(a.gid != b.gid)
+}
+
+/// True where the attributes of `a` would give the content of `b` rights that it has not: another owner or
+/// group, a set-id bit, capabilities. Then size and time do not tell that the content is the same: who made it
+/// may have put a link to somebody else's file of that size and time in its place.
+pub(crate) fn gains_rights((a, xattrs_a): (&HostMeta, &Xattrs), (b, xattrs_b): (&HostMeta, &Xattrs)) -> bool {
+    let has_other_owner = (a.uid, a.gid) != (b.uid, b.gid);
+    let gains_set_id = a.perm & !b.perm & SET_ID != 0;
+    let gains_capabilities =
+        xattrs_a.contains_key(CAPABILITIES) && xattrs_a.get(CAPABILITIES) != xattrs_b.get(CAPABILITIES);
+    has_other_owner || gains_set_id || gains_capabilities
 }
 
 /// The extended attributes in which two files differ.

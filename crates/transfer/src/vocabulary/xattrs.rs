@@ -34,6 +34,9 @@ pub(crate) const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 /// complete, so that the files get the lists that they have, and no other.
 pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 
+/// The capabilities of a program, which are those of whoever executes it.
+pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
+
 /// True for attributes that transfers keep: `user.`, `security.`, `trusted.` and the POSIX ACLs (as raw
 /// bytes). Others belong to the host's file system.
 pub(crate) fn is_kept(name: &[u8]) -> bool {

@@ -12,7 +12,7 @@ use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
 use super::failure::{self, Failure};
 use super::links::Links;
-use super::node::{Name, Node, attributes, extended};
+use super::node::{Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
 use super::pair::Pair;
 use super::report::Tally;
@@ -131,14 +131,18 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let in_b = |failure| (Side::B, failure);
         let mut aspects = attributes(&a.meta, &b.meta);
         let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
-        aspects |= extended(&xattrs, &self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?);
+        let other_xattrs = self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?;
+        aspects |= extended(&xattrs, &other_xattrs);
+        let gains_rights = gains_rights((&a.meta, &xattrs), (&b.meta, &other_xattrs));
         match (a.meta.kind, name) {
             (FileKind::Symlink, Some(name)) => {
                 let target = self.a.link_target(dir_a, name, a).map_err(in_a)?;
                 let other = self.b.link_target(dir_b, name, b).map_err(in_b)?;
                 aspects |= Aspects::CONTENT.when(target != other);
             }
-            (FileKind::File, Some(name)) if self.options.checksum && a.meta.size == b.meta.size => {
+            (FileKind::File, Some(name))
+                if (self.options.checksum || gains_rights) && a.meta.size == b.meta.size =>
+            {
                 let (file_a, _) = self.a.open(dir_a, name, a).map_err(in_a)?;
                 let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
                 let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));

@@ -10,6 +10,7 @@ mod property;
 use crate::common::*;
 use lanefs::{FileSystem, Volume};
 use lanefs_transfer::*;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -166,5 +167,47 @@ fn only_a_comparison_of_contents_finds_a_change_that_kept_size_and_time() {
         set_mtime(&path, 1_700_000_000_123_456_790);
         assert_eq!(sync(&volume, &tree, &checksum), [format!(".f..t...... {name}")]);
         assert_volume_has(&volume, &tree);
+    }
+}
+
+#[test]
+fn content_gets_no_rights_that_it_had_not_when_it_was_copied() {
+    if !is_root() {
+        eprintln!("not run: only root gives files to others");
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let path = tree.join("tool");
+    let others = |user: u32| std::os::unix::fs::chown(&path, Some(user), Some(user)).unwrap();
+    let permit = |mode: u32| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    // `cap_net_raw+ep` (vfs_cap_data of linux/capability.h).
+    let mut capabilities = [0; 20];
+    capabilities[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
+    let gains: [&dyn Fn(); 4] = [&|| others(0), &|| permit(0o4755), &|| permit(0o2755), &|| {
+        let file = std::fs::File::open(&path).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(&file, "security.capability", &capabilities, flags).unwrap();
+    }];
+    for gain in gains {
+        for is_other in [true, false] {
+            let volume = volume(64);
+            std::fs::write(&path, b"made by its owner").unwrap();
+            others(1000);
+            permit(0o755);
+            set_mtime(&path, 1_700_000_000_123_456_789);
+            sync(&volume, &tree, &deleting());
+            // A file of somebody else, of the same size and time, under the name: a hard link, for example.
+            if is_other {
+                std::fs::write(&path, b"made by the other").unwrap();
+            }
+            gain();
+            set_mtime(&path, 1_700_000_000_123_456_789);
+            let [line] = sync(&volume, &tree, &deleting()).try_into().expect("one difference");
+            // The same content is not copied again.
+            assert!(line.starts_with(if is_other { ">fc" } else { ".f." }), "{line}");
+            assert_volume_has(&volume, &tree);
+        }
     }
 }
