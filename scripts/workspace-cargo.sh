@@ -2,7 +2,8 @@
 # Cargo for the tests of the Python package: takes the place of `cargo rustc` when maturin builds the wheel.
 #
 # A package that is built alone has fewer features of its dependencies than in the workspace, so Cargo would
-# build most crates once more. This builds the package as scripts/tests.py has built it, so nothing is left to do.
+# build most crates once more. This builds the package as scripts/tests.py has built it, so that nothing is
+# left to do.
 if [ "$1" = rustc ]; then
     exec cargo build --workspace --exclude lanefs-fuzz --locked --lib --bins --tests --examples \
         --message-format json-render-diagnostics

@@ -133,9 +133,9 @@ fn warming_is_equal_to_its_twin() {
     }
 }
 
-/// What is in the cache was in a leaf block, whatever the volume. Races decide which entries of a full bucket
-/// stay. So where the cache has room for all, both differ by few; a hostile image may have more entries than
-/// slots, and then nothing is promised of their number.
+/// All that is in the cache was in a leaf block, whatever the volume. Races decide which entries of a full
+/// bucket stay. So where the cache has room for all, both differ by few; a hostile image may have more
+/// entries than slots, and then nothing is promised of their number.
 fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let memory = HostCopy::of(volume).expect("copied");
     let mirrored = gpu.mirror(volume, &cached()).expect("mirror");

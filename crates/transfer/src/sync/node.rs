@@ -50,8 +50,8 @@ pub(crate) fn attributes(a: &HostMeta, b: &HostMeta) -> Aspects {
 }
 
 /// True where the attributes of `a` would give the content of `b` rights that it has not: another owner or
-/// group, a set-id bit, capabilities. Then size and time do not tell that the content is the same: who made it
-/// may have put a link to somebody else's file of that size and time in its place.
+/// group, a set-id bit, capabilities. Then size and time do not tell that the content is the same: who made
+/// it may have put a link to somebody else's file of that size and time in its place.
 pub(crate) fn gains_rights((a, xattrs_a): (&HostMeta, &Xattrs), (b, xattrs_b): (&HostMeta, &Xattrs)) -> bool {
     let has_other_owner = (a.uid, a.gid) != (b.uid, b.gid);
     let gains_set_id = a.perm & !b.perm & SET_ID != 0;
