@@ -8,10 +8,13 @@
 //! panic or a refusal ends the call is never taken: the kernel takes requests in `io_uring_enter` only (there
 //! is no polling thread), a ring in this state is not used again, and dropping it ends the queue. The caller
 //! gets memory back, and system calls access it instead of the ring, only for transfers in neither of the two
-//! states.
+//! states. No request needs a thread of the kernel: see [`NO_WAIT`].
 
+use super::parallel;
 use super::transfer::{Progress, Transfer};
 use io_uring::{EnterFlags, IoUring, Probe, opcode};
+use lanefs_sync::lock::Mutex;
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -27,6 +30,12 @@ const BATCH: usize = DEPTH / 8;
 /// Most bytes of one request. The kernel stops a little below 2 GiB; this keeps the rest aligned.
 const LONGEST: u32 = 1 << 30;
 
+/// Flags of requests: the kernel does one without waiting for anything but the disk, or refuses it (`EAGAIN`;
+/// a file system that cannot tell, `EOPNOTSUPP`). Without this it would give a request that has to wait to a
+/// worker thread of its own, and a worker may never come: on Linux 6.18.44 a process of many rings and forks
+/// waited for ever for 35 writes that no thread had.
+const NO_WAIT: i32 = ReadWriteFlags::NOWAIT.bits() as i32;
+
 /// A queue of requests and a queue of completions, shared with the kernel.
 pub(super) struct Ring {
     ring: IoUring,
@@ -35,6 +44,8 @@ pub(super) struct Ring {
     /// Slots whose requests are in the queue, and that the kernel has not taken, oldest first.
     queued: Vec<u8>,
     longest: u32,
+    /// [`NO_WAIT`], but in tests whose requests stay in flight.
+    flags: i32,
     /// The kernel refuses to take requests: the ring is not used again.
     refused: bool,
     /// Number of system calls after which tests have the kernel refuse.
@@ -78,6 +89,7 @@ impl Ring {
             free: (0..DEPTH as u8).collect(),
             queued: Vec::with_capacity(DEPTH),
             longest: LONGEST,
+            flags: NO_WAIT,
             refused: false,
             #[cfg(test)]
             calls_left: None,
@@ -94,7 +106,8 @@ impl Ring {
     /// aligned as the file needs them; the rest of a transfer that was done in part begins at a multiple of
     /// `unit`.
     ///
-    /// Where the kernel refuses the ring, system calls do the transfers.
+    /// Where the kernel refuses the ring, system calls do the transfers. They also do those for which the
+    /// kernel would have to wait: all of these at the end, on several threads where they are many.
     pub(super) fn transfer_all<'m>(
         &mut self,
         file: &File,
@@ -102,7 +115,8 @@ impl Ring {
         mut transfers: impl Iterator<Item = Transfer<'m>>,
         mut failed: impl FnMut(usize, io::Error) -> bool,
     ) {
-        let mut flight = Flight { ring: self, file, unit, slots: [const { None }; DEPTH], wanted: true };
+        let slots = [const { None }; DEPTH];
+        let mut flight = Flight { ring: self, file, unit, slots, blocked: Vec::new(), wanted: true };
         let mut more = true;
         loop {
             while more && flight.has_room() {
@@ -113,9 +127,22 @@ impl Ring {
                 more &= flight.wanted;
             }
             if flight.in_slots() == 0 {
-                return;
+                break;
             }
             flight.step(more, &mut failed);
+        }
+        let blocked = if flight.wanted { std::mem::take(&mut flight.blocked) } else { Vec::new() };
+        drop(flight);
+        let errors = Mutex::new(Vec::new());
+        parallel::for_each(blocked.into_iter(), |transfer| {
+            let index = transfer.index;
+            if let Err(error) = transfer.finish(file, unit) {
+                errors.lock().push((index, error));
+            }
+        });
+        for (index, error) in errors.into_inner() {
+            // All have been tried.
+            let _ = failed(index, error);
         }
     }
 
@@ -141,6 +168,8 @@ struct Flight<'r, 'm> {
     unit: usize,
     /// Transfers whose requests are queued or in flight.
     slots: [Option<Transfer<'m>>; DEPTH],
+    /// Transfers in no slot for which the kernel would have to wait.
+    blocked: Vec<Transfer<'m>>,
     /// False once a failure has made the rest pointless.
     wanted: bool,
 }
@@ -173,7 +202,8 @@ impl<'m> Flight<'_, 'm> {
     /// Queues the request for the rest of a slot's transfer.
     fn queue(&mut self, slot: u8, failed: &mut impl FnMut(usize, io::Error) -> bool) {
         let Some(transfer) = &mut self.slots[usize::from(slot)] else { return };
-        let entry = transfer.entry(self.file.as_raw_fd(), self.ring.longest).user_data(u64::from(slot));
+        let Ring { longest, flags, .. } = *self.ring;
+        let entry = transfer.entry(self.file.as_raw_fd(), longest, flags).user_data(u64::from(slot));
         // SAFETY: the memory is borrowed until the kernel has completed the request: see the module.
         let pushed = unsafe { self.ring.ring.submission().push(&entry) };
         if pushed.is_ok() {
@@ -222,7 +252,8 @@ impl<'m> Flight<'_, 'm> {
             let Some(transfer) = self.release(slot) else { continue };
             match progress {
                 Progress::Done => {}
-                Progress::More | Progress::Again => self.finish(transfer, failed),
+                Progress::More => self.finish(transfer, failed),
+                Progress::Again => self.blocked.push(transfer),
                 Progress::Failed(error) => self.wanted &= failed(transfer.index, error),
             }
         }

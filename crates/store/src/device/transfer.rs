@@ -37,7 +37,7 @@ pub(super) enum Progress {
     Done,
     /// A part is done; the rest needs another request.
     More,
-    /// The kernel did nothing; the request must be repeated.
+    /// The kernel did nothing: it would have to wait, or cannot tell whether it would. System calls do it.
     Again,
     /// The transfer failed.
     Failed(io::Error),
@@ -58,16 +58,18 @@ impl<'m> Transfer<'m> {
         self.memory.len() - self.done
     }
 
-    /// Returns the kernel's request for the rest, at most `most` bytes.
-    pub(super) fn entry(&mut self, file: RawFd, most: u32) -> squeue::Entry {
+    /// Returns the kernel's request for the rest, at most `most` bytes, with flags of preadv2(2).
+    pub(super) fn entry(&mut self, file: RawFd, most: u32, flags: i32) -> squeue::Entry {
         let len = u32::try_from(self.left()).unwrap_or(u32::MAX).min(most);
         let (file, at) = (types::Fd(file), self.at + self.done as u64);
         match &mut self.memory {
             Memory::Read(buffer) => {
-                opcode::Read::new(file, buffer.part(self.done..).as_mut_ptr(), len).offset(at).build()
+                let read = opcode::Read::new(file, buffer.part(self.done..).as_mut_ptr(), len);
+                read.offset(at).rw_flags(flags).build()
             }
             Memory::Write(data) => {
-                opcode::Write::new(file, data.part(self.done..).as_ptr(), len).offset(at).build()
+                let write = opcode::Write::new(file, data.part(self.done..).as_ptr(), len);
+                write.offset(at).rw_flags(flags).build()
             }
         }
     }
@@ -77,7 +79,9 @@ impl<'m> Transfer<'m> {
         let Ok(count) = usize::try_from(result) else {
             let error = io::Error::from_raw_os_error(result.saturating_neg());
             return match error.kind() {
-                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Progress::Again,
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::Unsupported => {
+                    Progress::Again
+                }
                 _ => Progress::Failed(error),
             };
         };

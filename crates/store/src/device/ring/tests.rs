@@ -91,6 +91,7 @@ fn a_panic_leaves_no_request_behind() {
 #[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_panic_waits_for_what_the_kernel_holds() {
     let Some(mut ring) = ring() else { return };
+    ring.flags = 0;
     let (reader, mut writer) = io::pipe().expect("a pipe");
     let reader = File::from(std::os::fd::OwnedFd::from(reader));
     let answered = std::sync::atomic::AtomicBool::new(false);
@@ -112,6 +113,33 @@ fn a_panic_waits_for_what_the_kernel_holds() {
         assert!(answered.load(std::sync::atomic::Ordering::SeqCst), "memory was given back too early");
     });
     assert!(memory[..DEPTH] == [1; DEPTH] && ring.is_sound());
+}
+
+/// No request is given to a worker thread of the kernel: a pipe without bytes refuses at once.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no io_uring")]
+fn what_would_have_to_wait_is_done_by_system_calls_at_the_end() {
+    let Some(mut ring) = ring() else { return };
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let reader = File::from(std::os::fd::OwnedFd::from(reader));
+    let (mut memory, count) = ([0; 3 * DEPTH], std::cell::Cell::new(0));
+    let transfers = memory.chunks_mut(1).enumerate().map(|(index, byte)| {
+        count.set(index + 1);
+        if index + 1 == 3 * DEPTH {
+            // By now all slots were used, and given back, though nothing could be read.
+            writer.write_all(&[1; 3 * DEPTH]).expect("writes");
+        }
+        Transfer::read(index, 0, IoBufMut::new(byte))
+    });
+    // A pipe has no positions, so the system calls that read it fail, each for its own transfer.
+    let mut failed = vec![false; 3 * DEPTH];
+    ring.transfer_all(&reader, 1, transfers, |index, error| {
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::SPIPE.raw_os_error()));
+        failed[index] = true;
+        true
+    });
+    assert!(count.get() == 3 * DEPTH && ring.is_sound());
+    assert!(failed[..2 * DEPTH].iter().all(|failed| *failed), "a request waited for the pipe");
 }
 
 #[test]
