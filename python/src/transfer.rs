@@ -6,7 +6,7 @@ use crate::signals::Signals;
 use crate::volume::Volume;
 use lanefs_transfer::{
     Control, Counts, Difference, Error, ExportOptions, FileId, Filter, ImportOptions, Progress,
-    ProgressState, Report, SyncCounts, SyncOptions, SyncReport, export_tree, import_tree, sync_tree,
+    ProgressState, Report, Side, SyncCounts, SyncOptions, SyncReport, export_tree, import_tree, sync_tree,
 };
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -107,7 +107,7 @@ pub(crate) fn sync_host_tree(
         }
     };
     let SyncReport { report, counts } = transfer(py, volume, progress, |open, control| {
-        sync_tree(open.volume(), &source, dest, &options, &receiver, control)
+        sync_tree(open.volume(), Side::Host(&source), dest, &options, &receiver, control)
     })?;
     let mut found = found.into_inner();
     found.sort_by(Difference::by_path);

@@ -2,13 +2,17 @@
 
 use crate::common::differences::{self, Collected, ComparisonArgs};
 use crate::common::transfer::{self, Target, TransferArgs};
+use crate::common::tree_arg::{TreeArg, TreeParser};
 use crate::session::command::{AfterCommand, Command, HostCommand};
 use crate::session::context::Context;
+use crate::session::image::Image;
 use crate::session::publication::LocationParser;
 use crate::terminal::console::say;
-use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::interrupt;
+use crate::terminal::failure::{Failure, Outcome, host_text};
 use crate::terminal::progress::TransferProgress;
+use crate::terminal::{exit, interrupt};
+use crate::text::bytes;
+use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
@@ -18,13 +22,13 @@ use lanefs_publish::Location;
 use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, sync_tree};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
-/// Make a directory of the volume the same as a directory of the host, by the differences alone
+/// Make a directory of the volume the same as another directory, by the differences alone
 ///
 /// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
 /// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
-/// missing. Without --delete names stay that SRC lacks. Without SRC only makes all changes so far durable.
+/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Without --delete names
+/// stay that SRC lacks. Without SRC only makes all changes so far durable.
 ///
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
@@ -47,11 +51,13 @@ use std::path::{Path, PathBuf};
   lanefs sync v.lane /usr/share /share
   lanefs sync v.lane /usr/share /share --delete --dry-run
   lanefs sync v.lane src /src --delete --exclude '*.o' --exclude target/
-  lanefs sync v.lane src /src --delete --publish file:///srv/photos")]
+  lanefs sync v.lane src /src --delete --publish file:///srv/photos
+  lanefs sync copy.lane v.lane:/share /share
+  lanefs sync v.lane 'file:///srv/photos#2026-10' / --delete")]
 pub struct SyncTree {
-    /// Directory of the host
-    #[arg(value_name = "SRC")]
-    source: Option<PathBuf>,
+    /// Directory of the host, IMAGE[:/PATH] of another volume, or URL[:/PATH] of a publication
+    #[arg(value_name = "SRC", value_parser = TreeParser)]
+    source: Option<TreeArg>,
     /// Directory of the volume
     #[arg(value_name = "DEST", default_value = "/")]
     dest: OsString,
@@ -122,7 +128,7 @@ impl SyncTree {
     fn sync(
         &self,
         context: &Context<'_, impl FileSystem>,
-        source: &Path,
+        source: &TreeArg,
         receiver: &(dyn Fn(&Difference) + Sync),
     ) -> Result<SyncReport, Failure> {
         let options = SyncOptions {
@@ -130,11 +136,22 @@ impl SyncTree {
             dry_run: self.dry_run,
             ..self.comparison.options(&self.transfer, context.image.files())?
         };
+        if source.is_of(context.image) {
+            let what = "a volume does not follow itself";
+            return Err(Failure::usage(context.image.name(), what, "`lanefs cp` copies within a volume"));
+        }
+        if let TreeArg::Volume(Image::Path(path), _) = source {
+            std::fs::metadata(path).map_err(|error| {
+                let what = format!("cannot sync '{}': {}", escape(bytes::of_path(path)), host_text(&error));
+                Failure::new(exit::HOST, b"sync", &what, "SRC is a directory, a volume or a URL")
+            })?;
+        }
+        let source = source.open()?;
         let dest = transfer::volume_path(context, &self.dest);
         let progress = TransferProgress::new("syncing");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };
-        let outcome = sync_tree(context.volume, source, &dest, &options, receiver, control);
+        let outcome = sync_tree(context.volume, source.side(), &dest, &options, receiver, control);
         progress.clear();
         outcome.map_err(|error| transfer::failure(&error))
     }

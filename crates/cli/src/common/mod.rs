@@ -7,5 +7,6 @@ pub mod output_file;
 pub mod search_files;
 pub mod set_attributes;
 pub mod transfer;
+pub mod tree_arg;
 pub mod usage;
 pub mod walk;

@@ -74,7 +74,7 @@ fn delete_removes_and_filters_leave_out() {
     v.run("sync", "").ends(0);
     v.run("sync", "--delete").ends(2);
     v.run_with("sync", &["/none", "/in"], b"").ends(4).says("cannot sync '/none'");
-    v.run_with("sync", &[text(&rules), "/in"], b"").ends(4).says("Not a directory");
+    v.run_with("sync", &[text(&rules), "/in"], b"").ends(3).says("not a LaneFS volume");
     v.run_with("sync", &[&source, "/in/a"], b"").ends(1).says("/in/a");
     v.clean();
 }
@@ -173,6 +173,41 @@ fn trees_of_every_kind_are_compared() {
     run(&["sync", &url, text(&source), "--dry-run"]).ends(0).says("no difference");
     run(&["sync", &url, text(&source)]).ends(2).says("publication");
     v.clean();
+}
+
+#[test]
+fn a_volume_follows_volumes_publications_and_mounts_but_not_itself() {
+    let m = Mounted::prepare();
+    let source = m.v.host("source");
+    tree(&source);
+    m.v.run_with("sync", &[text(&source), "/from"], b"").ends(0);
+    let url = format!("file://{}", text(&m.v.host("store")));
+    run(&["publish", text(&m.v.image), &url]).ends(0);
+    let copy = m.v.host("copy.lane");
+    run(&["mkfs", text(&copy), "--size", "64M"]).ends(0);
+    let part = |tree: &str| format!("{tree}:/from");
+    let follow = |from: &str, dest: &str| {
+        run(&["sync", text(&copy), from, dest, "--delete", "--dry-run"]).ends(0).says("would sync");
+        run(&["sync", text(&copy), from, dest, "--delete"]).ends(0);
+        run(&["diff", text(&source), &format!("{}:{dest}", text(&copy)), "--checksum"]).ends(0);
+        run(&["sync", text(&copy), from, dest, "--delete"]).ends(0).says("no difference");
+    };
+    follow(&part(text(&m.v.image)), "/a");
+    follow(&part(&url), "/b");
+    // Of a volume that is mounted the server is asked.
+    m.mount(&[]).ends(0);
+    fs::write(source.join("a"), "more than before").unwrap();
+    run(&["sync", text(&m.v.image), text(&source), "/from"]).ends(0);
+    follow(&part(text(&m.v.image)), "/a");
+    run(&["sync", text(&m.v.image), &part(text(&m.v.image)), "/into"]).ends(2).says("does not follow itself");
+    m.umount().ends(0);
+    run(&["sync", text(&m.v.image), text(&m.v.image), "/into"]).ends(2).says("does not follow itself");
+    let missing = format!("{}:/none", text(&m.v.image));
+    run(&["sync", text(&copy), &missing, "/a"]).ends(1).says("/none");
+    let archive = m.v.host("tree.tar");
+    fs::write(&archive, [0; 10240]).unwrap();
+    run(&["sync", text(&copy), text(&archive), "/a"]).ends(3).says("tree.tar");
+    run(&["fsck", text(&copy)]).ends(0);
 }
 
 #[test]

@@ -17,7 +17,10 @@ pub(super) fn report(job: &TransferJob<'_>, path: Vec<u8>, doing: &str, failure:
             path,
             match errno {
                 Errno::NOENT => "vanished meanwhile".to_string(),
-                Errno::LOOP | Errno::NOTDIR | Errno::NXIO => "changed its type meanwhile".into(),
+                // The last one is readlink(2) of what is not a link any more.
+                Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL => {
+                    "changed its type meanwhile".into()
+                }
                 Errno::STALE => "was replaced by another directory meanwhile".into(),
                 errno => format!("cannot be read: {}", errno_text(errno)),
             },

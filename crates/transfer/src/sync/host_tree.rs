@@ -65,11 +65,6 @@ impl HostTree {
         (self.top.clone(), self.node)
     }
 
-    /// Number of extended attributes that the host refused, or that transfers do not keep.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
-    }
-
     fn read_xattrs(&self, buffers: &mut Buffers, target: &XattrTarget<'_>) -> Xattrs {
         let mut xattrs = Xattrs::new();
         let refused = buffers.xattrs.each(target, |name, value| {
@@ -222,6 +217,10 @@ impl Source for HostTree {
 
     fn xattrs_of(&self, buffers: &mut Buffers, file: &OwnedFd) -> std::result::Result<Xattrs, Failure> {
         Ok(self.read_xattrs(buffers, &XattrTarget::Open(file)))
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
     }
 
     fn copy(

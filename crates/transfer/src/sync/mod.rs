@@ -50,7 +50,7 @@ use pair::{Pair, Sides};
 use report::Tally;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use tree::Tree;
+use tree::{Source, Tree};
 use volume_tree::VolumeTree;
 
 pub use difference::{Aspects, Change, Difference, Letters};
@@ -58,8 +58,8 @@ pub use filter::Filter;
 pub use options::SyncOptions;
 pub use report::{SyncCounts, SyncReport};
 
-/// Makes the directory `dest` of the volume the same as the directory `source` of the host: its attributes,
-/// and all that is below it. `dest` is made with its parents where it is missing.
+/// Makes the directory `dest` of the volume the same as the directory `source` of the host or of another
+/// volume: its attributes, and all that is below it. `dest` is made with its parents where it is missing.
 ///
 /// Each difference goes to `receiver`, from several threads and in no order: those that were found by a dry
 /// run, those that were applied otherwise. On return all that the report counts is durable.
@@ -70,32 +70,57 @@ pub use report::{SyncCounts, SyncReport};
 /// made. All other failures are in the [`SyncReport`].
 pub fn sync_tree(
     volume: &dyn FileSystem,
-    source: &Path,
+    source: Side<'_>,
     dest: &[u8],
     options: &SyncOptions,
     receiver: &(dyn Fn(&Difference) + Sync),
     control: Control<'_>,
 ) -> Result<SyncReport> {
-    let a = HostTree::open(source, "cannot sync")?;
     let job = TransferJob::new(control);
-    let comparison = Comparison { job: &job, options, finds_removed: options.delete, receiver };
-    let before = VolumeTree::find(volume, dest)?;
-    if options.dry_run {
-        let counts = comparison.run((&a, a.top()), (&before, before.top().unzip()), &NoEffect);
-        return Ok(SyncReport { report: job.report("the host"), counts });
+    let follower = Follower { volume, dest, options, receiver };
+    match source {
+        Side::Host(path) => {
+            let a = HostTree::open(path, "cannot sync")?;
+            follower.follow(job, &a, a.top())
+        }
+        Side::Volume(from, path) => {
+            let a = VolumeTree::find(from, path)?;
+            let top = there(&a)?;
+            follower.follow(job, &a, top)
+        }
     }
-    destination(volume, dest)?;
-    let b = VolumeTree::find(volume, dest)?;
-    let commits = Commits::new(volume, options.commit);
-    let effect = IntoVolume { job: &job, volume, a: &a, commits: &commits };
-    // A new directory has no names, and gets all attributes.
-    let old = before.top().map(|(_, node)| node);
-    let counts = comparison.run((&a, a.top()), (&b, (b.top().map(|(dir, _)| dir), old)), &effect);
-    job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
-    Ok(SyncReport { report: commits.finish(job, "the host or the volume"), counts })
 }
 
-/// A tree to compare.
+/// The side of a sync that follows.
+struct Follower<'s> {
+    volume: &'s dyn FileSystem,
+    dest: &'s [u8],
+    options: &'s SyncOptions,
+    receiver: &'s Receiver<'s>,
+}
+
+impl Follower<'_> {
+    fn follow<A: Source>(&self, job: TransferJob<'_>, a: &A, top: (A::Dir, Node)) -> Result<SyncReport> {
+        let Follower { volume, dest, options, receiver } = *self;
+        let comparison = Comparison { job: &job, options, finds_removed: options.delete, receiver };
+        let before = VolumeTree::find(volume, dest)?;
+        if options.dry_run {
+            let counts = comparison.run((a, top), (&before, before.top().unzip()), &NoEffect);
+            return Ok(SyncReport { report: job.report("the source"), counts });
+        }
+        destination(volume, dest)?;
+        let b = VolumeTree::find(volume, dest)?;
+        let commits = Commits::new(volume, options.commit);
+        let effect = IntoVolume { job: &job, volume, a, commits: &commits };
+        // A new directory has no names, and gets all attributes.
+        let old = before.top().map(|(_, node)| node);
+        let counts = comparison.run((a, top), (&b, (b.top().map(|(dir, _)| dir), old)), &effect);
+        job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
+        Ok(SyncReport { report: commits.finish(job, "the source or the volume"), counts })
+    }
+}
+
+/// A tree to compare or to follow.
 #[derive(Clone, Copy)]
 pub enum Side<'s> {
     /// A directory of the host.

@@ -3,7 +3,6 @@
 use super::difference::{Aspects, Change};
 use super::node::Node;
 use super::tree::Tree;
-use lanefs::path::join;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,11 +65,10 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             parts.push(&pair.name);
             at = pair.parent.as_deref();
         }
-        let mut path = Vec::new();
-        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
-            path = if path.is_empty() { part.to_vec() } else { join(&path, part) };
-        }
-        path
+        // In one pass: a chain of directories may be thousands of names deep.
+        parts.retain(|part| !part.is_empty());
+        parts.reverse();
+        parts.join(&b'/')
     }
 
     /// Names in the directory were changed.

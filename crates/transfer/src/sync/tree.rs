@@ -89,6 +89,10 @@ pub(crate) trait Source: Tree {
     /// now.
     fn xattrs_of(&self, buffers: &mut Buffers, file: &Self::File) -> Result<Xattrs, Failure>;
 
+    /// Returns the number of extended attributes that the side refused to give, or that transfers do not
+    /// keep.
+    fn refused(&self) -> u64;
+
     /// Copies the content of a file to the new, empty file `ino` of a volume.
     fn copy(
         &self,

@@ -2,9 +2,11 @@
 
 use super::failure::Failure;
 use super::node::{Name, Node, Xattrs};
-use super::tree::{Buffers, Tree};
+use super::tree::{Buffers, Source, Tree};
+use crate::import::content::Copied;
 use crate::in_volume::volume::TargetDir;
 use crate::on_host::host::HostMeta;
+use crate::running::job::TransferJob;
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::name::{is_entry_name, shown};
 use crate::vocabulary::xattrs::is_kept;
@@ -13,6 +15,7 @@ use lanefs::{Code, Description, FileKind, FileSystem, Ino, Seek};
 use lanefs_sync::lock::Mutex;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Entries that one call lists.
 const PAGE: usize = 4096;
@@ -73,6 +76,27 @@ impl<'v> VolumeTree<'v> {
     /// The top directory, if there is one.
     pub(crate) fn top(&self) -> Option<(VolumeDir, Node)> {
         self.top
+    }
+
+    fn read_xattrs(&self, ino: Ino) -> std::result::Result<Xattrs, Failure> {
+        let names = self.volume.listxattr(ino)?.into_iter().filter(|name| is_kept(name));
+        let read = |name: Vec<u8>| Ok((name.clone(), self.volume.getxattr(ino, &name)?));
+        names.map(read).collect::<lanefs::Result<Xattrs>>().map_err(Failure::Volume)
+    }
+
+    /// True where a file has another size or time of modification than it had.
+    fn has_changed(&self, file: Ino, before: &HostMeta) -> std::result::Result<bool, Failure> {
+        let after = HostMeta::from(&self.volume.getattr(file)?);
+        Ok((after.size, after.mtime) != (before.size, before.mtime))
+    }
+
+    /// Returns the end of the data that begin at an offset.
+    fn end_of_data(&self, file: Ino, offset: u64, size: u64) -> std::result::Result<u64, Failure> {
+        match self.volume.seek(file, offset, Seek::Hole) {
+            Ok(hole) => Ok(hole.clamp(offset, size)),
+            Err(error) if error.code() == Code::NoSuchRange => Ok(size),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -141,10 +165,7 @@ impl Tree for VolumeTree<'_> {
         if !node.may_have_xattrs {
             return Ok(Xattrs::new());
         }
-        let ino = if name.is_some() { ino(node) } else { dir.ino };
-        let names = self.volume.listxattr(ino)?.into_iter().filter(|name| is_kept(name));
-        let read = |name: Vec<u8>| Ok((name.clone(), self.volume.getxattr(ino, &name)?));
-        names.map(read).collect::<lanefs::Result<Xattrs>>().map_err(Failure::Volume)
+        self.read_xattrs(if name.is_some() { ino(node) } else { dir.ino })
     }
 
     fn link_target(&self, _: &VolumeDir, _: &CStr, node: &Node) -> std::result::Result<Vec<u8>, Failure> {
@@ -165,5 +186,57 @@ impl Tree for VolumeTree<'_> {
             Err(error) if error.code() == Code::NoSuchRange => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl Source for VolumeTree<'_> {
+    fn read_whole(&self, file: &Ino, node: &Node) -> std::result::Result<Option<Vec<u8>>, Failure> {
+        // The extra byte shows that a file has grown.
+        let mut content = vec![0; node.meta.size as usize + 1];
+        let len = self.read(file, 0, &mut content)?;
+        content.truncate(len);
+        let is_whole = len as u64 == node.meta.size && !self.has_changed(*file, &node.meta)?;
+        Ok(is_whole.then_some(content))
+    }
+
+    fn xattrs_of(&self, _: &mut Buffers, file: &Ino) -> std::result::Result<Xattrs, Failure> {
+        self.read_xattrs(*file)
+    }
+
+    fn copy(
+        &self,
+        job: &TransferJob<'_>,
+        buffer: &mut [u8],
+        file: &Ino,
+        node: &Node,
+        (volume, ino): (&dyn FileSystem, Ino),
+    ) -> std::result::Result<Copied, Failure> {
+        let (size, mut at) = (node.meta.size, 0);
+        let mut end = 0;
+        while let Some(data) = self.next_data(file, at)?.filter(|data| *data < size) {
+            let data_end = self.end_of_data(*file, data, size)?;
+            at = data;
+            while at < data_end {
+                if job.should_stop() {
+                    return Err(Failure::Stopped);
+                }
+                let want = (buffer.len() as u64 - at % buffer.len() as u64).min(data_end - at) as usize;
+                let len = self.read(file, at, &mut buffer[..want])?;
+                if len == 0 {
+                    return Ok(Copied { size: None, changed: true });
+                }
+                volume.write(ino, at, &buffer[..len])?;
+                job.counters.bytes.fetch_add(len as u64, Relaxed);
+                at += len as u64;
+                end = at;
+            }
+            // A hole of no bytes must not keep the copy here.
+            at = at.max(data + 1);
+        }
+        Ok(Copied { size: (end < size).then_some(size), changed: self.has_changed(*file, &node.meta)? })
+    }
+
+    fn refused(&self) -> u64 {
+        0
     }
 }

@@ -40,7 +40,7 @@ fn no_place() -> Failure {
 
 impl<A: Source> IntoVolume<'_, A> {
     fn failed(&self, path: Vec<u8>, failure: Failure) {
-        report(self.job, path, "cannot write into the volume", failure);
+        report(self.job, path, "cannot copy", failure);
     }
 
     /// Reports a failure of a step; true where there is none.

@@ -22,7 +22,7 @@ fn sync_while(
     interrupt: &(dyn Fn() -> bool + Sync),
 ) -> SyncReport {
     let control = Control { interrupt, progress: &Silent };
-    sync_tree(volume, tree, b"/in", options, &quiet, control).unwrap()
+    sync_tree(volume, Side::Host(tree), b"/in", options, &quiet, control).unwrap()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use lanefs::Ino;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 fn ino(volume: &Volume, name: &str) -> Ino {
     volume.resolve_no_follow(format!("/in/{name}")).unwrap().ino
@@ -62,4 +63,35 @@ fn a_name_outside_of_the_synced_directory_keeps_its_content_and_attributes() {
     assert_eq!(volume.resolve("/outside").unwrap().mtime.0, 1_000_000_000);
     assert_eq!(volume.resolve("/in/f").unwrap().mtime.0, 2_000_000_000);
     assert_volume_has(&volume, &tree);
+}
+
+/// A name of the tree becomes one more of a file of somebody else, of the same size and time. Neither content
+/// gets the rights of the other one, and none takes the other one's place.
+#[test]
+fn a_name_that_joins_a_file_of_somebody_else_has_its_content() {
+    if !is_root() {
+        eprintln!("not run: only root gives files to others");
+        return;
+    }
+    for evil in ["a", "c"] {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let make = |name: &str, content: &str, mode: u32, user: u32| {
+            let path = tree.join(name);
+            fs::write(&path, content).unwrap();
+            std::os::unix::fs::chown(&path, Some(user), Some(user)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            set_mtime(&path, 1_700_000_000_123_456_789);
+        };
+        make("b", "program of root", 0o4755, 0);
+        make(evil, "program of user", 0o755, 1000);
+        let volume = volume(64);
+        sync(&volume, &tree, &deleting());
+        fs::remove_file(tree.join(evil)).unwrap();
+        fs::hard_link(tree.join("b"), tree.join(evil)).unwrap();
+        sync(&volume, &tree, &deleting());
+        assert_volume_has(&volume, &tree);
+        assert_eq!(sync(&volume, &tree, &deleting()), [""; 0]);
+    }
 }

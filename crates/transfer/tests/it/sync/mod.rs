@@ -10,7 +10,7 @@ mod property;
 use crate::common::*;
 use lanefs::{FileSystem, Volume};
 use lanefs_transfer::*;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -32,8 +32,18 @@ fn lines(differences: Mutex<Vec<Difference>>) -> Vec<String> {
 fn sync_with(volume: &dyn FileSystem, tree: &Path, options: &SyncOptions) -> (SyncReport, Vec<String>) {
     let found = Mutex::new(Vec::new());
     let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
-    let report = sync_tree(volume, tree, b"/in", options, &receiver, control()).unwrap();
+    let report = sync_tree(volume, Side::Host(tree), b"/in", options, &receiver, control()).unwrap();
     (report, lines(found))
+}
+
+/// Syncs `/in` of a volume into `/in` of another one, without any problem. Returns the differences.
+fn sync_volumes(volume: &Volume, source: &Volume, options: &SyncOptions) -> Vec<String> {
+    let found = Mutex::new(Vec::new());
+    let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
+    let report =
+        sync_tree(volume, Side::Volume(source, b"/in"), b"/in", options, &receiver, control()).unwrap();
+    assert_clean(&report.report);
+    lines(found)
 }
 
 /// The same, without any problem.
@@ -79,6 +89,34 @@ fn a_tree_with_one_of_everything_goes_in_and_nothing_is_left_to_do() {
     }
     assert_eq!(diff(Side::Host(&tree), Side::Host(&tree), &checksum), [""; 0]);
     assert_eq!(diff(Side::Volume(&volume, b"/in"), Side::Volume(&volume, b"/in"), &checksum), [""; 0]);
+}
+
+#[test]
+fn a_volume_follows_another_one_with_everything_in_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    make_tree(&tree);
+    // Data between holes, at the end and not, over pieces of a copy.
+    for (name, data, len) in
+        [("end", 40 << 20, 41 << 20), ("middle", 9 << 20, 64 << 20), ("none", 0, 1 << 20)]
+    {
+        let file = std::fs::File::create(tree.join(format!("hole at the {name}"))).unwrap();
+        file.set_len(len).unwrap();
+        if data > 0 {
+            file.write_all_at(&noise((3 << 20) / 4), data).unwrap();
+        }
+    }
+    let (first, second) = (volume(512), volume(512));
+    let added = sync(&first, &tree, &SyncOptions::default());
+    for options in [SyncOptions { threads: Some(3), ..deleting() }, deleting()] {
+        second.remove_all("/in").ok();
+        assert_eq!(sync_volumes(&second, &first, &options), added);
+        assert_volume_has(&second, &tree);
+        assert_eq!(sync_volumes(&second, &first, &SyncOptions { checksum: true, ..options }), [""; 0]);
+    }
+    let missing = sync_tree(&second, Side::Volume(&first, b"/none"), b"/in", &deleting(), &|_| (), control());
+    assert!(missing.unwrap_err().to_string().contains("/none"));
+    assert_volume_has(&second, &tree);
 }
 
 #[test]

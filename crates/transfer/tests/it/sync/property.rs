@@ -15,7 +15,7 @@ fn after_any_edits_the_volume_is_as_the_tree_and_a_dry_run_had_said_how() {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
         let mut editor = Editor::new(seed, &tree);
-        let volume = volume(64);
+        let (volume, follower) = (volume(64), volume(64));
         for round in 0..6 {
             editor.edit(EDITS);
             let options = SyncOptions { checksum: round % 3 == 2, ..deleting() };
@@ -25,6 +25,11 @@ fn after_any_edits_the_volume_is_as_the_tree_and_a_dry_run_had_said_how() {
             assert_eq!(sync(&volume, &tree, &options), wanted, "seed {seed}, round {round}");
             assert_volume_has(&volume, &tree);
             assert_eq!(sync(&volume, &tree, &options), [""; 0], "seed {seed}, round {round}");
+            // Another volume follows this one. (Which name of a file keeps the old inode is another question
+            // there.)
+            sync_volumes(&follower, &volume, &options);
+            assert_volume_has(&follower, &tree);
+            assert_eq!(sync_volumes(&follower, &volume, &options), [""; 0], "seed {seed}, round {round}");
         }
     }
 }

@@ -1,0 +1,133 @@
+//! Trees of the command line: a directory of the host, a volume, a publication.
+
+use crate::session::expansion;
+use crate::session::image::Image;
+use crate::session::mounted;
+use crate::session::publication::LocationParser;
+use crate::terminal::failure::Failure;
+use crate::terminal::interrupt;
+use crate::text::bytes;
+use clap::builder::TypedValueParser;
+use lanefs::{Access, FileSystem, Volume};
+use lanefs_fuse::RemoteVolume;
+use lanefs_publish::Location;
+use lanefs_transfer::Side;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A tree of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeArg {
+    /// A directory of the host.
+    Host(PathBuf),
+    /// A directory of a volume.
+    Volume(Image, Vec<u8>),
+}
+
+/// Parses a tree. A name that exists on the host is taken as it is, whatever it contains.
+#[derive(Clone)]
+pub struct TreeParser;
+
+impl TypedValueParser for TreeParser {
+    type Value = TreeArg;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<TreeArg, clap::Error> {
+        let path = Path::new(value);
+        let is_url = Location::is_url(bytes::of(value));
+        if !is_url && path.is_dir() {
+            return Ok(TreeArg::Host(path.to_owned()));
+        }
+        let (image, inside) = match split(bytes::of(value)) {
+            Some((image, inside)) if is_url || !path.exists() => {
+                (bytes::to_path(image).into_os_string(), inside.to_vec())
+            }
+            _ => (value.to_owned(), b"/".to_vec()),
+        };
+        let image = match is_url {
+            true => LocationParser.parse_ref(command, arg, &image).map(Image::Publication)?,
+            false => Image::Path(PathBuf::from(image)),
+        };
+        Ok(TreeArg::Volume(image, inside))
+    }
+}
+
+/// Splits `IMAGE:/PATH`; `None` without a path. The `://` of a URL is none.
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let ends = |at: &usize| text[*at..].starts_with(b":/") && !text[*at..].starts_with(b"://");
+    let at = (1..text.len()).rev().find(ends)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// A tree that is open.
+pub enum OpenTree<'t> {
+    /// A directory of the host.
+    Host(&'t Path),
+    /// A volume of this process.
+    Here(Box<Volume>, &'t [u8]),
+    /// In the process that serves a mount of it.
+    There(Box<RemoteVolume>, &'t [u8]),
+}
+
+impl TreeArg {
+    /// True for a directory of this volume.
+    pub fn is_of(&self, image: &Image) -> bool {
+        match self {
+            TreeArg::Volume(Image::Path(path), _) => path.metadata().is_ok_and(|file| image.is_file(&file)),
+            TreeArg::Volume(..) | TreeArg::Host(_) => false,
+        }
+    }
+
+    /// Opens the volume, if it is one: that of a mount in the process that serves it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(&self) -> Result<OpenTree<'_>, Failure> {
+        let (image, path) = match self {
+            TreeArg::Host(path) => return Ok(OpenTree::Host(path)),
+            TreeArg::Volume(image, path) => (image, &path[..]),
+        };
+        match image.open(Access::Read) {
+            Ok(volume) => {
+                image.warn_of_damage(&volume);
+                volume.bound_expansion(expansion::DEFAULT);
+                Ok(OpenTree::Here(Box::new(volume), path))
+            }
+            Err(failure) => {
+                let mount = mounted::in_place_of(image, failure)?;
+                let volume = RemoteVolume::open(&mount, interrupt::raised).map_err(mounted::talk_failure)?;
+                Ok(OpenTree::There(Box::new(volume), path))
+            }
+        }
+    }
+}
+
+impl OpenTree<'_> {
+    /// Returns the tree for a comparison or a sync.
+    pub fn side(&self) -> Side<'_> {
+        match self {
+            OpenTree::Host(path) => Side::Host(path),
+            OpenTree::Here(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
+            OpenTree::There(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_a_volume_follows_the_last_colon_before_a_slash() {
+        assert_eq!(split(b"v.lane"), None);
+        assert_eq!(split(b"v.lane:/a/b"), Some((&b"v.lane"[..], &b"/a/b"[..])));
+        assert_eq!(split(b"a:/b:/c"), Some((&b"a:/b"[..], &b"/c"[..])));
+        assert_eq!(split(b"file:///srv/v"), None);
+        assert_eq!(split(b"s3://b/p#tag:/d"), Some((&b"s3://b/p#tag"[..], &b"/d"[..])));
+        assert_eq!(split(b":/a"), None);
+    }
+}
