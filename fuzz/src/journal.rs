@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// Size of the volume: the smallest.
 const BYTES: u64 = lanefs_format::MIN_VOLUME;
 /// Blocks of the journal that edits reach: all commits are there.
-const REACHED: u64 = 64;
+const REACHED_BLOCKS: u64 = 64;
 
 /// The bytes of a volume with some commits in its journal, taken while it is open.
 fn unclosed() -> &'static (Vec<u8>, Superblock) {
@@ -42,7 +42,7 @@ pub fn journal(data: &[u8]) {
     let flags = input.u8();
     let sums = superblock.sums();
     while !input.is_empty() {
-        let number = input.number(1) % superblock.journal_blocks.min(REACHED);
+        let number = input.number(1) % superblock.journal_blocks.min(REACHED_BLOCKS);
         let at = superblock.journal + number * BLOCK;
         let block = &mut bytes[at as usize..][..BLOCK as usize];
         edit(&mut input, block);

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 /// Bytes that a copy moves at a time.
-const PIECE: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Gives the inode of a path a further name.
 #[pyfunction]
@@ -97,7 +97,7 @@ pub(crate) fn copy_file(
             return Ok(false);
         }
         let (mut new, mut at) = (Replacement::begin(open.shared(), target)?, 0);
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; PIECE_BYTES];
         loop {
             let got = open.volume().read(OWNER, from.ino, at, &mut piece)?;
             if got == 0 {

@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::thread;
 
 /// Entries in one read of a directory.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 /// Files that one call of [`Grep::more`] searches at most, and the bytes from which on it searches no further
 /// one.
 const MAX_FILES: usize = 4096;
@@ -129,7 +129,7 @@ fn candidates(
 fn entries(volume: &lanefs::Volume, dir: Ino) -> lanefs::Result<Vec<DirEntry>> {
     let (mut all, mut cookie) = (Vec::new(), 0);
     loop {
-        let page = volume.readdir(OWNER, dir, cookie, PAGE)?;
+        let page = volume.readdir(OWNER, dir, cookie, PAGE_ENTRIES)?;
         let Some(last) = page.last() else { return Ok(all) };
         cookie = last.cookie;
         all.extend(page.into_iter().filter(|entry| !matches!(&entry.name[..], b"." | b"..")));

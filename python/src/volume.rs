@@ -24,7 +24,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Entries in one read of a directory.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 
 /// Levels of compression.
 const LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
@@ -364,7 +364,7 @@ impl Volume {
             let (volume, dir) = (open.volume(), open.volume().resolve(path)?.ino);
             let (mut entries, mut cookie) = (Vec::<DirEntry>::new(), 0);
             loop {
-                let page = volume.readdir(OWNER, dir, cookie, PAGE)?;
+                let page = volume.readdir(OWNER, dir, cookie, PAGE_ENTRIES)?;
                 cookie = page.last().map_or(cookie, |entry| entry.cookie);
                 let is_last = page.is_empty() || signals.raised();
                 entries.extend(page);

@@ -19,7 +19,7 @@
 use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 #[cold]
 fn fail(error: c_int) -> *mut c_void {
@@ -109,14 +109,14 @@ pub extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
 /// posix_memalign(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: size_t) -> *mut c_void {
-    memalign(PAGE, size)
+    memalign(PAGE_BYTES, size)
 }
 
 /// posix_memalign(3)
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: size_t) -> *mut c_void {
-    match size.checked_next_multiple_of(PAGE) {
-        Some(size) => memalign(PAGE, size),
+    match size.checked_next_multiple_of(PAGE_BYTES) {
+        Some(size) => memalign(PAGE_BYTES, size),
         None => fail(ENOMEM),
     }
 }

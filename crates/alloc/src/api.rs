@@ -4,7 +4,7 @@ use crate::checking::checks::Checks;
 use crate::checking::{guard, misuse};
 use crate::heap::Heap;
 use crate::slabs::bin::Bin;
-use crate::slabs::class::{self, C_WORDS, LARGEST, TINY, WORDS};
+use crate::slabs::class::{self, C_WORDS, LARGEST, TINY_BYTES, WORDS};
 use crate::slabs::header::{from_caller, unit_of};
 use crate::slabs::large;
 use crate::stats::Stats;
@@ -30,10 +30,10 @@ pub struct LaneAlloc;
 /// with `ENOMEM` in `errno`.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    if size > TINY {
+    if size > TINY_BYTES {
         return malloc_middle(size);
     }
-    // SAFETY: the words of a size up to `TINY`; the bin is one of the thread's heap, or the empty one.
+    // SAFETY: the words of a size up to `TINY_BYTES`; the bin is one of the thread's heap, or the empty one.
     let object = unsafe { take(Heap::bin_for_words(heap(), size.div_ceil(8))) };
     object.unwrap_or_else(|| refill(size))
 }
@@ -219,7 +219,7 @@ unsafe impl GlobalAlloc for LaneAlloc {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
-        if size <= TINY && align <= 8 {
+        if size <= TINY_BYTES && align <= 8 {
             return malloc_class(usize::from(WORDS[size.div_ceil(8)]), size);
         }
         if align <= C_ALIGN { malloc(size.max(align)) } else { malloc_aligned(size, align) }

@@ -23,7 +23,7 @@ use lanefs_sync::lock::MutexGuard;
 const NAMES: usize = 1 << 16;
 
 /// Bytes of the words' header, and of a word with its position.
-const HEADER: u64 = WordsHeader::SIZE as u64;
+const HEADER_BYTES: u64 = WordsHeader::SIZE as u64;
 const WORD: u64 = ChangedWord::SIZE as u64;
 
 /// A device as an engine for the directories of its volume. It has the device for itself: other threads
@@ -176,7 +176,7 @@ impl Mirrored<'_> {
         let (task_count, head_count) = (tasks.parts.len() as u32, tasks.batch.heads.len() as u32);
         let ends = made(task_count, size_of::<u64>())?;
         // The header, the words, and the facts about each new region.
-        let heads_at = HEADER + room * WORD;
+        let heads_at = HEADER_BYTES + room * WORD;
         let output = Staged::new(
             device,
             heads_at + (head_count as usize * BuiltRecord::SIZE) as u64,
@@ -208,7 +208,7 @@ impl Mirrored<'_> {
         let kernels = self.kernels();
         work.record(|commands| {
             input.transfer(commands, input.len());
-            output.clear(commands, HEADER);
+            output.clear(commands, HEADER_BYTES);
             commands.dispatch_groups(&kernels.gather, address, task_count.into());
             commands.dispatch(&kernels.merge, address, tasks.merged.into());
             commands.dispatch_groups(&kernels.build, address, head_count.into());

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that come to the host in one copy.
-const READ_BACK: u64 = 8 << 20;
+const READ_BACK_BYTES: u64 = 8 << 20;
 
 /// Options of [`Gpu::device_files`](crate::Gpu::device_files).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +85,14 @@ impl DeviceFiles {
         if range.is_empty() {
             return Ok(bytes);
         }
-        let host =
-            Buffer::alone(&self.device, READ_BACK.min(range.end - range.start), MemoryLocation::Download)?;
+        let host = Buffer::alone(
+            &self.device,
+            READ_BACK_BYTES.min(range.end - range.start),
+            MemoryLocation::Download,
+        )?;
         let mut commands = Commands::of_copies(&self.device)?;
-        for at in range.clone().step_by(READ_BACK as usize) {
-            let len = READ_BACK.min(range.end - at);
+        for at in range.clone().step_by(READ_BACK_BYTES as usize) {
+            let len = READ_BACK_BYTES.min(range.end - at);
             commands.record(|recording| {
                 let is_shared = self.memory.is_exportable();
                 if is_shared {

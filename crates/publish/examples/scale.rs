@@ -25,7 +25,7 @@ const FILE: usize = 10 << 10;
 /// Files of the volume on paper.
 const FILES: u64 = 1_000_000_000;
 /// Files of a reader's first batch, in random places.
-const BATCH: u64 = 256;
+const BATCH_FILES: u64 = 256;
 const READERS: u64 = 1000;
 
 /// Windows that one leaf page covers, and pages that the page above covers.
@@ -183,7 +183,7 @@ fn measure(folder: &Path, files: u64) -> Outcome<Measured> {
     let options = ReadOptions { ahead: 0, reads_ahead: false, ..ReadOptions::default() };
     let publication = Publication::open(Arc::clone(&traced) as _, &Reference::default(), &options)?;
     let there = Volume::open_device(Box::new(publication.device()), Access::Read)?;
-    let batch: PathSet = (0..BATCH).map(|_| path(random.below(files))).collect();
+    let batch: PathSet = (0..BATCH_FILES).map(|_| path(random.below(files))).collect();
     let mut contents = FileContents::new();
     there.read_files(&ReadFiles::default(), &batch, &mut contents)?;
     if contents.iter().any(|content| content.is_err()) {
@@ -285,7 +285,7 @@ impl Paper<'_> {
         for (is_many, kind) in STEPS {
             let (windows, piece) = self.windows(kind);
             let before = draws[kind as usize];
-            let after = before + if is_many { BATCH } else { 1 };
+            let after = before + if is_many { BATCH_FILES } else { 1 };
             draws[kind as usize] = after;
             let new = |all| distinct(all, after) - distinct(all, before);
             if self.pages().1 > 0 {
@@ -307,7 +307,7 @@ impl Paper<'_> {
         for (is_many, kind) in STEPS {
             let (windows, piece) = self.windows(kind);
             let (mut pages, mut pieces) = (Vec::new(), Vec::new());
-            for _ in 0..if is_many { BATCH } else { 1 } {
+            for _ in 0..if is_many { BATCH_FILES } else { 1 } {
                 let window = (kind == Kind::Data, random.below(windows));
                 if self.pages().1 > 0 && known_pages.insert((window.0, window.1 / FANOUT)) {
                     pages.push(self.leaf_bytes());
@@ -413,7 +413,7 @@ fn main() -> Outcome<()> {
     let formula = paper.formula();
     let sum = formula.iter().fold((0.0, 0.0), |sum, wave| (sum.0 + wave.0, sum.1 + wave.1));
     println!(
-        "  one reader, {BATCH} random files: {:.0} requests, {:.1} MB, {:.2} s alone",
+        "  one reader, {BATCH_FILES} random files: {:.0} requests, {:.1} MB, {:.2} s alone",
         sum.0,
         sum.1 / 1e6,
         alone(&formula)

@@ -2,7 +2,7 @@
 
 use crate::condemned::{Condemned, State};
 use crate::format::hash::{Hash, digest};
-use crate::format::layout::{MAX_PAGE, MAX_PIECES, MAX_TAG_ROOT, VERSION, WINDOW, tag};
+use crate::format::layout::{MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, tag};
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::format::packs::{PackRef, Stored, ZSTD};
 use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
@@ -77,7 +77,7 @@ fn leaf_pages_are_sound() {
         };
         accepted += 1;
         for piece in &pieces {
-            assert_sound(&piece.stored, WINDOW);
+            assert_sound(&piece.stored, WINDOW_BYTES);
             assert_eq!(piece.stored.raw, raw_bytes(piece.blocks));
             assert_eq!(piece.taken & !window_blocks(piece.window, VOLUME), 0);
             assert!(piece.borrowed.is_some() || piece.taken & !piece.blocks == 0);
@@ -144,13 +144,13 @@ fn roots_and_inner_pages_are_sound() {
     for _ in 0..ROUNDS {
         if let Ok(root) = Root::parse(&mutated(&honest, &mut random)) {
             accepted += 1;
-            root.pages.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE as u64));
+            root.pages.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE_BYTES as u64));
             for range in &root.ranges {
                 assert!(range.pack.contains(range.offset, range.bytes).is_ok());
             }
         }
         if let Ok(Page::Inner(refs)) = Page::parse(&mutated(&page, &mut random), VERSION, 1, 0, VOLUME) {
-            refs.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE as u64));
+            refs.iter().for_each(|page| assert_sound(&page.stored, MAX_PAGE_BYTES as u64));
             assert!(refs.is_sorted_by(|a, b| a.number < b.number));
         }
     }
@@ -172,7 +172,7 @@ fn a_changed_tag_is_refused() {
         let is_length = bytes.len() == honest.len() || bytes.len() == tag::SIZE;
         assert_eq!(Tag::parse(&bytes).is_ok(), is_tag && is_length);
     }
-    let large = vec![7; MAX_TAG_ROOT + 1];
+    let large = vec![7; MAX_TAG_ROOT_BYTES + 1];
     let of_large = Tag { root_bytes: large.len() as u32, ..tag };
     assert_eq!(of_large.encode(&large).len(), tag::SIZE);
 }
@@ -192,7 +192,7 @@ fn footers_are_sound() {
     for _ in 0..ROUNDS {
         let bytes = mutated(honest, &mut random);
         for entry in parse_footer(&name, &bytes).into_iter().flatten() {
-            assert_sound(&entry.stored(name), WINDOW);
+            assert_sound(&entry.stored(name), WINDOW_BYTES);
             assert_eq!(entry.digests.len(), entry.blocks.count_ones() as usize);
         }
         let _ = PackEnd::parse(&bytes);

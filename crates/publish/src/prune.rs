@@ -7,7 +7,7 @@
 use crate::condemned::{self, Condemned, NAME, OBJECT, State};
 use crate::error::{Error, Result, StoreError};
 use crate::format::hash::Hash;
-use crate::format::layout::{MAX_CONDEMNED, MAX_ROOT};
+use crate::format::layout::{MAX_CONDEMNED, MAX_ROOT_BYTES};
 use crate::format::{packs, root};
 use crate::objects::Objects;
 use crate::publish::OnProgress;
@@ -26,18 +26,18 @@ const CLOCK: &str = "clock";
 /// Time after which a prune renews its list before it deletes more.
 const RENEW: Duration = Duration::from_secs(60);
 /// Deletions after which it does so.
-const BATCH: usize = 256;
+const BATCH_DELETIONS: usize = 256;
 /// Deletions, and reads of roots, at the same time.
 const REQUESTS: usize = 16;
 /// Seconds after which another prune may go on with a marked list that nobody renews: more than [`RENEW`] and
 /// the longest request.
-const LEASE: u64 = 15 * 60;
+const LEASE_SECONDS: u64 = 15 * 60;
 
 /// Grace period by default, in seconds: two weeks.
 pub const DEFAULT_GRACE: u64 = 14 * 24 * 3600;
 
 /// Shortest grace period in seconds, but for 0: the time for which a prune that was cut off holds others up.
-pub const MIN_GRACE: u64 = LEASE;
+pub const MIN_GRACE: u64 = LEASE_SECONDS;
 
 /// Options of [`prune`].
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl Job<'_> {
         }
         // Marked: the prune that did it was cut off, or runs.
         let renewed = modified(&self.objects, NAME)?.unwrap_or(self.now);
-        let lease = if list.grace == 0 { 0 } else { LEASE };
+        let lease = if list.grace == 0 { 0 } else { LEASE_SECONDS };
         if self.now >= renewed.saturating_add_unsigned(lease) {
             return Ok(true);
         }
@@ -337,7 +337,7 @@ impl Job<'_> {
                 // Also before the first: the census may have taken longer than others wait.
                 *stamp = self.renew(list, stamp)?;
                 let renewed = since_boot();
-                let batch = left.drain(..left.len().min(BATCH)).collect();
+                let batch = left.drain(..left.len().min(BATCH_DELETIONS)).collect();
                 let objects = &self.objects;
                 for late in threads::map(REQUESTS, batch, |object| delete(objects, renewed, object)) {
                     let late = late?;
@@ -386,7 +386,7 @@ impl Job<'_> {
             }
             census.needed_versions.insert(version);
             let packs = &mut census.needed_packs;
-            let added = Manifest::open(&self.fetcher, version, MAX_ROOT)
+            let added = Manifest::open(&self.fetcher, version, MAX_ROOT_BYTES)
                 .and_then(|(manifest, _)| add_packs(&self.fetcher, &manifest, packs, &goes_on));
             match added {
                 // A version that nobody can read needs nothing; with a tag it is one to be mended first.
@@ -421,7 +421,7 @@ impl Job<'_> {
             }
             let versions: Vec<Hash> = versions.iter().map(|(version, _)| **version).collect();
             let read = threads::map(REQUESTS, versions, |version| {
-                let opened = Manifest::open(fetcher, version, MAX_ROOT);
+                let opened = Manifest::open(fetcher, version, MAX_ROOT_BYTES);
                 (version, opened.map(|(manifest, _)| manifest.root.facts.uuid))
             });
             for (version, uuid) in read {

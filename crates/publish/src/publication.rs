@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
-use crate::format::layout::{MAX_ROOT, UNBOUND};
+use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
 use crate::format::root::{Facts, Named, Tag};
 use crate::objects::Objects;
 use crate::reading::ahead;
@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Most bytes of a tag's name.
-const MAX_NAME: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// A version of a publication, by tag or by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,11 @@ impl Reference {
             return Ok(Reference::Version(version));
         }
         let is_fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if text.is_empty() || text.len() > MAX_NAME || text.starts_with('.') || !text.chars().all(is_fine) {
+        if text.is_empty()
+            || text.len() > MAX_NAME_BYTES
+            || text.starts_with('.')
+            || !text.chars().all(is_fine)
+        {
             let why = "a tag has letters, digits, '.', '_' and '-', and does not begin with '.'";
             return Err(Error::Url(format!("#{text}: {why}")));
         }
@@ -110,7 +114,7 @@ impl Publication {
     pub fn open(store: Arc<dyn Store>, reference: &Reference, options: &ReadOptions) -> Result<Self> {
         let objects = Objects { store };
         let named = match reference {
-            Reference::Version(version) => Named { version: *version, most: MAX_ROOT, root: None },
+            Reference::Version(version) => Named { version: *version, most: MAX_ROOT_BYTES, root: None },
             Reference::Tag(name) => named(&objects, name)?,
         };
         let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
@@ -238,7 +242,7 @@ struct TagObject {
 
 fn read_tag_object(objects: &Objects, name: &str) -> Result<Option<TagObject>> {
     let object = tag_object(name);
-    let Some((bytes, stamp)) = objects.read_small(&object, Tag::MAX as u64)? else { return Ok(None) };
+    let Some((bytes, stamp)) = objects.read_small(&object, Tag::MAX_BYTES as u64)? else { return Ok(None) };
     let (tag, root) = Tag::parse(&bytes).map_err(|why| objects.damaged(&object, why))?;
     Ok(Some(TagObject { tag, root: root.map(<[u8]>::to_vec), stamp }))
 }

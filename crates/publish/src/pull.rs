@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
-use crate::format::layout::WINDOW;
+use crate::format::layout::WINDOW_BYTES;
 use crate::format::packs::Stored;
 use crate::format::page::{Page, Piece};
 use crate::format::words::bits;
@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Windows that are fetched together at most, and bytes of their pieces after decompression: a window may
 /// have pieces of which it takes a few blocks.
-const BATCH: u64 = 256;
+const BATCH_WINDOWS: u64 = 256;
 const BATCH_BYTES: u64 = 128 << 20;
 /// Batches between two records.
 const BATCHES_PER_RECORD: usize = 4;
@@ -38,7 +38,7 @@ const BATCHES_PER_RECORD: usize = 4;
 /// First bytes of the record.
 const MAGIC: &[u8; 8] = b"LanePull";
 /// Bytes of the record: these, the version, the number of windows that are done, and the hash of all that.
-const RECORD: usize = 8 + 32 + 8 + 32;
+const RECORD_BYTES: usize = 8 + 32 + 8 + 32;
 
 /// Options of [`Publication::pull_with`].
 #[derive(Clone, Debug)]
@@ -200,7 +200,8 @@ fn in_batches(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     let mut bytes = 0;
     pieces.chunk_by(move |a, b| {
         bytes += u64::from(a.stored.raw);
-        let goes_on = a.window == b.window || a.window / BATCH == b.window / BATCH && bytes < BATCH_BYTES;
+        let goes_on = a.window == b.window
+            || a.window / BATCH_WINDOWS == b.window / BATCH_WINDOWS && bytes < BATCH_BYTES;
         bytes = if goes_on { bytes } else { 0 };
         goes_on
     })
@@ -293,8 +294,8 @@ impl Part {
     fn begin(&mut self) -> Result<()> {
         let len = self.file.metadata().map_err(|error| self.failed(&error))?.len();
         if len > 0 {
-            let mut record = [0; RECORD];
-            let at = len.checked_sub(RECORD as u64);
+            let mut record = [0; RECORD_BYTES];
+            let at = len.checked_sub(RECORD_BYTES as u64);
             let read = at.map(|at| self.file.read_exact_at(&mut record, at));
             let Some((version, done)) = read.and_then(io::Result::ok).and_then(|()| parse(&record)) else {
                 return Err(refuse(&self.path, "is not what a pull leaves; move it away"));
@@ -326,7 +327,7 @@ impl Part {
         };
         for block in bits(piece.taken) {
             let from = piece.rank(block) * BLOCK as usize;
-            let at = piece.window * WINDOW + u64::from(block) * BLOCK;
+            let at = piece.window * WINDOW_BYTES + u64::from(block) * BLOCK;
             let end = from + BLOCK as usize;
             let content = bytes.get(from..end).ok_or_else(outside)?;
             if content.iter().all(|byte| *byte == 0) {
@@ -429,8 +430,8 @@ fn umask() -> u32 {
 }
 
 /// Parses a record; `None` for other bytes.
-fn parse(record: &[u8; RECORD]) -> Option<(Hash, u64)> {
-    let (stated, check) = record.split_at(RECORD - 32);
+fn parse(record: &[u8; RECORD_BYTES]) -> Option<(Hash, u64)> {
+    let (stated, check) = record.split_at(RECORD_BYTES - 32);
     if Hash::of(stated).0 != check {
         return None;
     }
@@ -453,7 +454,7 @@ mod tests {
                 pack,
                 offset: number as u32,
                 bytes: 9,
-                raw: WINDOW as u32,
+                raw: WINDOW_BYTES as u32,
                 codec: ZSTD,
                 hash: Hash([2; 32]),
             };
@@ -475,8 +476,8 @@ mod tests {
         for pair in all.windows(2) {
             assert_ne!(pair[0].last().map(|piece| piece.window), pair[1].first().map(|piece| piece.window));
         }
-        let most = BATCH_BYTES + MAX_PIECES as u64 * WINDOW;
-        assert!(all.iter().all(|batch| (batch.len() as u64) * WINDOW <= most));
+        let most = BATCH_BYTES + MAX_PIECES as u64 * WINDOW_BYTES;
+        assert!(all.iter().all(|batch| (batch.len() as u64) * WINDOW_BYTES <= most));
         // One piece for each window: as many windows as there may be.
         let alone: Vec<Piece> = pieces.iter().step_by(MAX_PIECES).copied().collect();
         let counts: Vec<usize> = in_batches(&alone).map(<[Piece]>::len).collect();

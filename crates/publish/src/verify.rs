@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::format::buffers::Buffer;
 use crate::format::hash::Hash;
-use crate::format::layout::MAX_ROOT;
+use crate::format::layout::MAX_ROOT_BYTES;
 use crate::format::packs::{PackRef, Stored};
 use crate::format::page::{Page, PageRef, Promise};
 use crate::format::root;
@@ -16,11 +16,11 @@ use lanefs::format::BLOCK;
 use std::collections::HashSet;
 
 /// Bytes, as decompressed, of the pieces between two calls of a progress.
-const BATCH: u64 = 64 << 20;
+const BATCH_BYTES: u64 = 64 << 20;
 /// Footers that are read at the same time.
 const REQUESTS: usize = 16;
 /// Most bytes of footers that are read at the same time, but for a single one.
-const FOOTERS: u64 = 64 << 20;
+const FOOTER_BYTES: u64 = 64 << 20;
 /// Findings that are reported one by one.
 const MAX_FINDINGS: usize = 1000;
 
@@ -87,7 +87,7 @@ impl Publication {
         let mut result = Verified::default();
         // The root in use may be that of the tag or the cache; readers by hash need this one.
         let version = self.version();
-        let root = self.fetcher.objects.read_named(&root::object(&version), &version, MAX_ROOT as u64);
+        let root = self.fetcher.objects.read_named(&root::object(&version), &version, MAX_ROOT_BYTES as u64);
         root.map(drop).or_else(|error| result.note(error))?;
         let parts = self.verify_pages(&mut result, progress)?;
         result.sound = parts.inventory();
@@ -126,7 +126,7 @@ impl Publication {
             let mut bytes = 0;
             let fits = |stored: &&Stored| {
                 bytes += u64::from(stored.raw);
-                bytes <= BATCH
+                bytes <= BATCH_BYTES
             };
             let (batch, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
             for (stored, read) in self.fetcher.check_many(batch.to_vec(), check) {
@@ -154,7 +154,7 @@ impl Publication {
             let mut footers = 0;
             let fits = |pack: &&PackRef| {
                 footers += u64::from(pack.footer);
-                footers <= FOOTERS
+                footers <= FOOTER_BYTES
             };
             let count = left.iter().take(4 * REQUESTS).take_while(fits).count().max(1);
             let (packs, rest) = left.split_at(count);

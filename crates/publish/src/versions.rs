@@ -3,7 +3,7 @@
 use crate::condemned;
 use crate::error::{Error, Result, StoreError};
 use crate::format::hash::Hash;
-use crate::format::layout::MAX_ROOT;
+use crate::format::layout::MAX_ROOT_BYTES;
 use crate::format::packs;
 use crate::format::page::Page;
 use crate::format::root::{self, Named, Tag};
@@ -69,7 +69,7 @@ pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>>
 
 /// True for an object that is too large for a tag, and is not read as one.
 fn is_too_large(object: &Listed) -> bool {
-    object.bytes > Tag::MAX as u64
+    object.bytes > Tag::MAX_BYTES as u64
 }
 
 /// Makes a tag name the version of `from`. Returns the version that it named before. One that names another
@@ -103,7 +103,8 @@ pub fn set_tag(
         return Err(Error::TagExists(shown()));
     }
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let (manifest, root, _) = Manifest::open_root(&fetcher, Named { version, most: MAX_ROOT, root: None })?;
+    let (manifest, root, _) =
+        Manifest::open_root(&fetcher, Named { version, most: MAX_ROOT_BYTES, root: None })?;
     let facts = manifest.root.facts;
     if let Some((present, _)) = &found
         && present.uuid != facts.uuid

@@ -7,7 +7,7 @@ const MAX_FILES: usize = 512;
 /// Bytes of a batch, from which on it is complete.
 const MAX_BYTES: u64 = 4 << 20;
 /// Bytes from which on a file is read piece by piece.
-pub(crate) const LARGE: u64 = 4 << 20;
+pub(crate) const LARGE_BYTES: u64 = 4 << 20;
 
 /// A file to search in.
 #[derive(Clone, Debug)]
@@ -53,8 +53,8 @@ impl<N: FnMut() -> Option<Candidate>> Iterator for Jobs<N> {
         let (mut files, mut bytes) = (Vec::new(), 0);
         while files.len() < MAX_FILES && bytes < MAX_BYTES {
             match (self.next)() {
-                Some(file) if file.size >= LARGE && files.is_empty() => return Some(Job::Large(file)),
-                Some(file) if file.size >= LARGE => {
+                Some(file) if file.size >= LARGE_BYTES && files.is_empty() => return Some(Job::Large(file)),
+                Some(file) if file.size >= LARGE_BYTES => {
                     self.large = Some(file);
                     break;
                 }

@@ -6,7 +6,7 @@
 //! Small files are read together, and another engine may hash them ([`ContentHash`]). Large files are read
 //! piece by piece, so that none has to fit into memory, and the CPU engine hashes the pieces.
 
-use crate::batch::{self, Candidate, Job, Jobs, LARGE};
+use crate::batch::{self, Candidate, Job, Jobs, LARGE_BYTES};
 use crate::content_hash::{ContentHash, CpuHash};
 use crate::error::{Error, FileError, Result};
 use crate::file::FileReader;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 /// First bytes by which large files are told apart before they are read whole.
-const FIRST: u64 = 64 << 10;
+const FIRST_BYTES: u64 = 64 << 10;
 
 /// Files of the same content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub fn duplicates_by(
     let (small, large): (Vec<_>, Vec<_>) = by_size
         .into_values()
         .filter(|files| files.len() > 1)
-        .partition(|files| files[0].candidate.size < LARGE);
+        .partition(|files| files[0].candidate.size < LARGE_BYTES);
     // Large files with the same first bytes.
     let large = search.split(large, Part::First)?.into_iter().map(|(_, files)| files);
     let found = search.split(small.into_iter().chain(large).collect(), Part::All)?;
@@ -187,7 +187,7 @@ impl Search<'_> {
         if stops() {
             return Err(Error::Interrupted);
         }
-        let bytes = |file: &File| if part == Part::First { FIRST } else { file.candidate.size };
+        let bytes = |file: &File| if part == Part::First { FIRST_BYTES } else { file.candidate.size };
         self.result.read += files.iter().map(bytes).sum::<u64>();
         Ok(hashes)
     }
@@ -224,7 +224,7 @@ fn hash_large(
     part: Part,
     stops: &dyn Fn() -> bool,
 ) -> std::io::Result<[u8; 32]> {
-    let most = if part == Part::First { FIRST } else { u64::MAX };
+    let most = if part == Part::First { FIRST_BYTES } else { u64::MAX };
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(FileReader::new(volume, file.ino, stops).take(most))?;
     Ok(*hasher.finalize().as_bytes())

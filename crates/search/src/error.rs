@@ -32,12 +32,12 @@ pub enum FileError {
     #[error(transparent)]
     Volume(#[from] lanefs::Error),
     /// The file has a line that is too long to be searched.
-    #[error("a line has more than {} MiB", MAX_LINE >> 20)]
+    #[error("a line has more than {} MiB", MAX_LINE_BYTES >> 20)]
     LongLine,
 }
 
 /// Most bytes of a line, in a file that is read piece by piece.
-pub(crate) const MAX_LINE: usize = 64 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
 impl FileError {
     /// Converts the failure of a search in one file.

@@ -41,7 +41,7 @@ pub struct Found {
 type Failed = (Vec<u8>, FileError);
 
 /// Most bytes of output that a job may have before its turn has come.
-const MAX_OUTPUT: usize = 8 << 20;
+const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
 /// The results of a job.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Grep {
             self.threads,
             || jobs.next().filter(|_| !stops()),
             || {
-                let mut worker = Worker::new(self, Bounded::new(MAX_OUTPUT));
+                let mut worker = Worker::new(self, Bounded::new(MAX_OUTPUT_BYTES));
                 move |job| worker.work(volume, job, stops)
             },
             |searched: Searched| {

@@ -1,7 +1,7 @@
 //! Another engine that looks at texts before the exact one does.
 
-use crate::batch::{Candidate, LARGE};
-use crate::error::MAX_LINE;
+use crate::batch::{Candidate, LARGE_BYTES};
+use crate::error::MAX_LINE_BYTES;
 use crate::file::FileReader;
 use lanefs::{Ino, Volume};
 use std::io::{ErrorKind, Read};
@@ -46,7 +46,7 @@ pub(crate) fn may_match(prefilter: &dyn Prefilter, mut texts: Vec<Text<'_>>) -> 
 
 /// Bytes of a file that is looked at piece by piece, at most. A larger one may have a line that is an error,
 /// whether or not it matches.
-const MAX_PIECES: usize = MAX_LINE / 2;
+const MAX_PIECEWISE_BYTES: usize = MAX_LINE_BYTES / 2;
 
 /// Tells whether a line of a large file may match, or the exact engine must decide.
 pub(crate) fn may_match_large(
@@ -56,9 +56,9 @@ pub(crate) fn may_match_large(
     stops: &dyn Fn() -> bool,
 ) -> bool {
     let mut reader = FileReader::new(volume, file.ino, stops);
-    let mut piece = vec![0; LARGE as usize];
+    let mut piece = vec![0; LARGE_BYTES as usize];
     let (mut begun, mut whole) = (0, 0);
-    while file.size <= MAX_PIECES as u64 && whole <= MAX_PIECES {
+    while file.size <= MAX_PIECEWISE_BYTES as u64 && whole <= MAX_PIECEWISE_BYTES {
         let read = match read_full(&mut reader, &mut piece[begun..]) {
             Ok(read) => read,
             Err(_) => return true,

@@ -1,6 +1,6 @@
 //! The pattern of a search, and the lines that it finds.
 
-use crate::error::{Error, MAX_LINE, Result};
+use crate::error::{Error, MAX_LINE_BYTES, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
@@ -76,7 +76,7 @@ impl QueryOptions {
             .before_context(before)
             .after_context(after)
             .max_matches(self.max_count)
-            .heap_limit(Some(MAX_LINE))
+            .heap_limit(Some(MAX_LINE_BYTES))
             .build()
     }
 

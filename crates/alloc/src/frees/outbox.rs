@@ -7,20 +7,20 @@ use lanefs_sync::{is_planted, size};
 use std::ptr::null;
 
 /// Objects that are sent at once.
-const BATCH: usize = size(32, 3);
+const BATCH_OBJECTS: usize = size(32, 3);
 
-const _: () = assert!(BATCH <= super::ring::CAPACITY, "an empty ring has room for a batch");
+const _: () = assert!(BATCH_OBJECTS <= super::ring::CAPACITY, "an empty ring has room for a batch");
 
 /// A batch of objects for one heap.
 pub(crate) struct Outbox {
     to: *const Inbox,
     count: usize,
-    objects: [*mut u8; BATCH],
+    objects: [*mut u8; BATCH_OBJECTS],
 }
 
 impl Outbox {
     pub(crate) const fn new() -> Self {
-        Outbox { to: null(), count: 0, objects: [std::ptr::null_mut(); BATCH] }
+        Outbox { to: null(), count: 0, objects: [std::ptr::null_mut(); BATCH_OBJECTS] }
     }
 
     /// Adds an object. It is sent with the batch: when that is full, or an object for another heap comes.
@@ -32,12 +32,12 @@ impl Outbox {
             self.flush();
             self.to = to;
         }
-        debug_assert_state!(self.count < BATCH, "a full batch is sent at once");
+        debug_assert_state!(self.count < BATCH_OBJECTS, "a full batch is sent at once");
         if let Some(slot) = self.objects.get_mut(self.count) {
             *slot = object;
         }
         self.count += usize::from(!is_planted(PlantedBug::Miscount) || self.count > 0);
-        if self.count == BATCH {
+        if self.count == BATCH_OBJECTS {
             self.flush();
         }
     }

@@ -25,7 +25,8 @@ use std::ptr::{NonNull, null_mut};
 const WORDS: usize = C_WORDS.len();
 
 /// Bytes of a heap with its magazines.
-const BYTES: usize = (size_of::<Heap>() + MAGAZINE_TOTAL * size_of::<*mut u8>()).next_multiple_of(os::PAGE);
+const BYTES: usize =
+    (size_of::<Heap>() + MAGAZINE_TOTAL * size_of::<*mut u8>()).next_multiple_of(os::PAGE_BYTES);
 
 /// A heap. It is never freed: the heap of a thread that has ended goes to the next thread that begins.
 ///
@@ -90,7 +91,7 @@ pub(crate) static NO_HEAP: Heap = Heap {
 impl Heap {
     /// Creates a heap; null without memory.
     pub(crate) fn create(backend: &'static Backend) -> *mut Heap {
-        let Some(memory) = os::map(BYTES, os::PAGE) else { return null_mut() };
+        let Some(memory) = os::map(BYTES, os::PAGE_BYTES) else { return null_mut() };
         let heap = memory.cast::<Heap>().as_ptr();
         let with_magazines = backend.checks() != Checks::Full;
         // SAFETY: fresh memory, which is long enough for the heap and its magazines.
@@ -133,7 +134,7 @@ impl Heap {
     pub(crate) unsafe fn destroy(heap: *mut Heap) {
         let Some(memory) = NonNull::new(heap) else { return };
         // SAFETY: the caller's promise.
-        unsafe { os::unmap(memory.cast(), BYTES, os::PAGE) };
+        unsafe { os::unmap(memory.cast(), BYTES, os::PAGE_BYTES) };
     }
 
     /// Returns the thread's own part, for a heap or [`NO_HEAP`].
@@ -165,7 +166,7 @@ impl Heap {
     /// Returns the bin for a size in words, with the alignment of C.
     ///
     /// # Safety
-    /// The words are those of a size up to [`TINY`](crate::slabs::class::TINY).
+    /// The words are those of a size up to [`TINY_BYTES`](crate::slabs::class::TINY_BYTES).
     #[inline(always)]
     pub(crate) unsafe fn bin_for_words(heap: *mut Heap, words: usize) -> *mut Bin {
         // SAFETY: the caller's promise; this table does not change.

@@ -31,7 +31,7 @@ impl Heap {
         own.tidy(heap, backend);
         let is_guarded = backend.checks() == Checks::Full;
         let class = if is_guarded { guarded_class(class, size) } else { Some(class) };
-        let Some(class) = class else { return large::malloc(backend, size, os::PAGE).0 };
+        let Some(class) = class else { return large::malloc(backend, size, os::PAGE_BYTES).0 };
         let (layers, mut source) = own.layers_and_source(heap, class, backend);
         let before = layers.magazine.len();
         let Ok(object) = layers.take(&mut source) else { return null_mut() };
@@ -180,6 +180,6 @@ fn assert_object(backend: &Backend, object: *mut u8) {
 /// Returns the class for an object with guard bytes and the same alignment as one of `class`; none if it is
 /// too large.
 fn guarded_class(class: usize, size: usize) -> Option<usize> {
-    let align = (SIZES[class] & SIZES[class].wrapping_neg()).min(os::PAGE as u32);
+    let align = (SIZES[class] & SIZES[class].wrapping_neg()).min(os::PAGE_BYTES as u32);
     class::aligned(size.checked_add(GUARD_BYTES)?, align as usize)
 }

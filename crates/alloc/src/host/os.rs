@@ -11,7 +11,7 @@ pub(crate) use native::{map, release, unmap, unmap_front};
 
 /// Bytes of a page. A machine with larger pages refuses to take a range of these back; it is then filled with
 /// zeros.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 #[cfg(not(miri))]
 mod native {

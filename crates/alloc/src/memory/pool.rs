@@ -16,9 +16,9 @@ use std::ptr::NonNull;
 const MAX_REGIONS: usize = 2048;
 
 /// Most units that one region gives in one piece: 64 MiB. Larger objects have mappings of their own.
-const MAX_PIECE: usize = if cfg!(miri) { 8 } else { 256 };
+const MAX_PIECE_UNITS: usize = if cfg!(miri) { 8 } else { 256 };
 
-const _: () = assert!(MAX_PIECE <= MAX_UNITS, "a fresh region has room for the largest piece");
+const _: () = assert!(MAX_PIECE_UNITS <= MAX_UNITS, "a fresh region has room for the largest piece");
 
 /// All units of a heap.
 pub(crate) struct Pool {
@@ -54,7 +54,7 @@ impl Pool {
     }
 
     fn find(&mut self, count: usize, align: usize) -> Option<Units> {
-        if count > MAX_PIECE || align > 1 {
+        if count > MAX_PIECE_UNITS || align > 1 {
             return self.mappings.map(count, align);
         }
         let units = self.regions().find_map(|region| region.take(count));
@@ -200,8 +200,8 @@ mod tests {
                             0..60 => (1 + size % 3, 1),
                             60..85 => (size, 1),
                             // A few of these fill a region, so that there is a second one.
-                            85..90 => (MAX_PIECE - size % 5, 1),
-                            90..95 => (MAX_PIECE + size, 1),
+                            85..90 => (MAX_PIECE_UNITS - size % 5, 1),
+                            90..95 => (MAX_PIECE_UNITS + size, 1),
                             _ => (size - 94, 1 << (size - 94)),
                         };
                         let units = pool.take(wanted, align).expect("address space");
@@ -235,9 +235,10 @@ mod tests {
     #[test]
     fn a_region_that_is_full_is_followed_by_another() {
         let mut pool = Pool::new();
-        let pieces = 2 * MAX_UNITS / MAX_PIECE + 1;
-        let all: Vec<Units> = (0..pieces).map(|_| pool.take(MAX_PIECE, 1).expect("address space")).collect();
-        assert_eq!((pool.count, pool.in_use()), (3, pieces * MAX_PIECE));
+        let pieces = 2 * MAX_UNITS / MAX_PIECE_UNITS + 1;
+        let all: Vec<Units> =
+            (0..pieces).map(|_| pool.take(MAX_PIECE_UNITS, 1).expect("address space")).collect();
+        assert_eq!((pool.count, pool.in_use()), (3, pieces * MAX_PIECE_UNITS));
         for units in all {
             // SAFETY: nobody uses them.
             unsafe { pool.give_back(units.base, units.count) };

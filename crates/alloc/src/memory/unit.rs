@@ -1,6 +1,6 @@
 //! Units: pieces of 256 KiB of address space, each with a header at its start.
 
-use crate::host::os::PAGE;
+use crate::host::os::PAGE_BYTES;
 use std::ptr::NonNull;
 
 /// Bytes of a unit, and its alignment: one mask leads from a pointer to the header of its unit.
@@ -13,7 +13,7 @@ pub(crate) const HEADER_BYTES: usize = 256;
 /// Offset of the pool's own part.
 pub(crate) const POOL_PART: usize = 128;
 
-const _: () = assert!(UNIT.is_power_of_two() && UNIT.is_multiple_of(PAGE) && POOL_PART < HEADER_BYTES);
+const _: () = assert!(UNIT.is_power_of_two() && UNIT.is_multiple_of(PAGE_BYTES) && POOL_PART < HEADER_BYTES);
 
 /// Consecutive units.
 #[derive(Clone, Copy, Debug)]

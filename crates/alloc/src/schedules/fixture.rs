@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of an object of which a magazine has two and a slab seven, so that carves and overflows are
 /// frequent.
-pub(super) const BIG: usize = 32 << 10;
+pub(super) const BIG_BYTES: usize = 32 << 10;
 
 /// Bytes of an object of which a magazine has two and a slab nine, also with guard bytes.
-pub(super) const GUARDED: usize = 27 << 10;
+pub(super) const GUARDED_BYTES: usize = 27 << 10;
 
 /// A registry, and its expected state.
 pub(super) struct Fixture {

@@ -1,7 +1,7 @@
 //! Objects that other threads free.
 
 use super::explorer::{explore, finds};
-use super::fixture::{BIG, Fixture, GUARDED, Object};
+use super::fixture::{BIG_BYTES, Fixture, GUARDED_BYTES, Object};
 use crate::checking::checks::Checks;
 use crate::planted::PlantedBug::{EarlyReuse, LostUpdate, Miscount, NoSwap, SameSlot};
 use lanefs_sync::point;
@@ -58,15 +58,15 @@ fn send_and_free(fixture: Fixture, size: usize, others: usize) {
 }
 
 fn an_owner_and_a_thread() {
-    send_and_free(Fixture::new(), BIG, 1);
+    send_and_free(Fixture::new(), BIG_BYTES, 1);
 }
 
 fn an_owner_and_three_threads() {
-    send_and_free(Fixture::new(), BIG, 3);
+    send_and_free(Fixture::new(), BIG_BYTES, 3);
 }
 
 fn an_owner_and_a_thread_with_guard_bytes() {
-    send_and_free(Fixture::with_checks(Checks::Full), GUARDED, 1);
+    send_and_free(Fixture::with_checks(Checks::Full), GUARDED_BYTES, 1);
 }
 
 fn large_objects() {
@@ -82,8 +82,8 @@ fn batches_for_two() {
             let fixture = &fixture;
             scope.spawn(move || {
                 let worker = fixture.begin();
-                (0..7).map(|_| worker.take(BIG)).for_each(|object| mailbox.send(object));
-                let more: Vec<Object> = (0..3).map(|_| worker.take(BIG)).collect();
+                (0..7).map(|_| worker.take(BIG_BYTES)).for_each(|object| mailbox.send(object));
+                let more: Vec<Object> = (0..3).map(|_| worker.take(BIG_BYTES)).collect();
                 more.into_iter().for_each(|object| worker.free(object));
                 worker.end();
             });

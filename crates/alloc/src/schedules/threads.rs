@@ -1,14 +1,14 @@
 //! Threads that end and begin, memory that goes back to the kernel meanwhile, and forks.
 
 use super::explorer::{explore, finds};
-use super::fixture::{BIG, Fixture, Object, Worker};
+use super::fixture::{BIG_BYTES, Fixture, Object, Worker};
 use crate::planted::PlantedBug::{EarlyAbandon, OpenLock, PoolNotLocked, TrimInList};
 use lanefs_sync::point;
 use shuttle::thread;
 use std::sync::Mutex;
 
 fn some(worker: &Worker<'_>, count: usize) -> Vec<Object> {
-    (0..count).map(|_| worker.take(BIG)).collect()
+    (0..count).map(|_| worker.take(BIG_BYTES)).collect()
 }
 
 /// A thread allocates objects, frees some of them, and ends; it leaves the others to other threads.

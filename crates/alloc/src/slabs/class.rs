@@ -3,7 +3,7 @@
 //! Classes are 8 bytes apart up to 64 bytes. Above, each doubling has eight classes, so an object wastes at
 //! most an eighth of its class.
 
-use crate::host::os::PAGE;
+use crate::host::os::PAGE_BYTES;
 
 /// Bytes of the largest object of a slab; a larger one has units of its own.
 pub const LARGEST: usize = 32 << 10;
@@ -12,7 +12,7 @@ pub const LARGEST: usize = 32 << 10;
 pub(crate) const CLASSES: usize = 80;
 
 /// Bytes of the largest object whose class is in the first table.
-pub(crate) const TINY: usize = 1024;
+pub(crate) const TINY_BYTES: usize = 1024;
 
 /// Distance of sizes in the second table.
 const MIDDLE_STEP: usize = 128;
@@ -35,7 +35,10 @@ pub(crate) const SIZES: [u32; CLASSES] = {
 
 const _: () = {
     assert!(SIZES[CLASSES - 1] as usize == LARGEST, "the last class is for the largest object");
-    assert!(TINY.is_multiple_of(8) && TINY < LARGEST, "the first table has the sizes up to TINY");
+    assert!(
+        TINY_BYTES.is_multiple_of(8) && TINY_BYTES < LARGEST,
+        "the first table has the sizes up to TINY_BYTES"
+    );
     assert!(CLASSES <= u8::MAX as usize + 1, "tables hold a class in a byte");
     let mut class = 1;
     while class < CLASSES {
@@ -43,7 +46,7 @@ const _: () = {
             SIZES[class - 1] < SIZES[class] && SIZES[class].is_multiple_of(8),
             "classes ascend, in words"
         );
-        let is_in_second_table = SIZES[class - 1] as usize >= TINY;
+        let is_in_second_table = SIZES[class - 1] as usize >= TINY_BYTES;
         assert!(
             !is_in_second_table || (SIZES[class] as usize).is_multiple_of(MIDDLE_STEP),
             "a step has one class"
@@ -91,8 +94,8 @@ const fn class_for(size: usize) -> u8 {
 }
 
 /// Class by size in words of 8 bytes, for alignments up to 8.
-pub(crate) static WORDS: [u8; TINY / 8 + 1] = {
-    let mut table = [0; TINY / 8 + 1];
+pub(crate) static WORDS: [u8; TINY_BYTES / 8 + 1] = {
+    let mut table = [0; TINY_BYTES / 8 + 1];
     let mut words = 0;
     while words < table.len() {
         table[words] = class_for(words * 8);
@@ -102,8 +105,8 @@ pub(crate) static WORDS: [u8; TINY / 8 + 1] = {
 };
 
 /// Class by size in words of 8 bytes, for the alignment of C: 16 above a word.
-pub(crate) static C_WORDS: [u8; TINY / 8 + 1] = {
-    let mut table = [0; TINY / 8 + 1];
+pub(crate) static C_WORDS: [u8; TINY_BYTES / 8 + 1] = {
+    let mut table = [0; TINY_BYTES / 8 + 1];
     let mut words = 2;
     while words < table.len() {
         let mut class = class_for(words * 8);
@@ -126,7 +129,7 @@ static MIDDLE: [u8; LARGEST / MIDDLE_STEP + 1] = {
     table
 };
 
-/// Returns the class of objects of `size` bytes, from [`TINY`] up to [`LARGEST`].
+/// Returns the class of objects of `size` bytes, from [`TINY_BYTES`] up to [`LARGEST`].
 pub(crate) fn middle(size: usize) -> usize {
     usize::from(MIDDLE[size.div_ceil(MIDDLE_STEP).min(MIDDLE.len() - 1)])
 }
@@ -134,10 +137,10 @@ pub(crate) fn middle(size: usize) -> usize {
 /// Returns the smallest class for `size` bytes at a multiple of `align`, a power of two. Slabs align their
 /// objects to a page at most.
 pub(crate) fn aligned(size: usize, align: usize) -> Option<usize> {
-    if size > LARGEST || align > PAGE {
+    if size > LARGEST || align > PAGE_BYTES {
         return None;
     }
-    let from = if size <= TINY { usize::from(WORDS[size.div_ceil(8)]) } else { middle(size) };
+    let from = if size <= TINY_BYTES { usize::from(WORDS[size.div_ceil(8)]) } else { middle(size) };
     (from..CLASSES).find(|class| SIZES[*class].is_multiple_of(align as u32))
 }
 
@@ -149,7 +152,7 @@ mod tests {
     fn each_size_has_the_smallest_class_that_holds_it() {
         assert_eq!((SIZES[0], SIZES[7], SIZES[8], SIZES[CLASSES - 1]), (8, 64, 72, LARGEST as u32));
         for size in 1..=LARGEST {
-            let class = if size <= TINY { usize::from(WORDS[size.div_ceil(8)]) } else { middle(size) };
+            let class = if size <= TINY_BYTES { usize::from(WORDS[size.div_ceil(8)]) } else { middle(size) };
             assert!(SIZES[class] as usize >= size, "{size}");
             assert!(class == 0 || (SIZES[class - 1] as usize) < size, "{size}");
             // A word is what a size is rounded to anyway.
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn c_has_alignment() {
-        for size in 9..=TINY {
+        for size in 9..=TINY_BYTES {
             let size_there = SIZES[usize::from(C_WORDS[size.div_ceil(8)])] as usize;
             assert!(size_there >= size && size_there.is_multiple_of(16), "{size}");
         }
@@ -170,6 +173,6 @@ mod tests {
                 assert!(SIZES[class] as usize >= size && (SIZES[class] as usize).is_multiple_of(align));
             }
         }
-        assert_eq!((aligned(LARGEST + 1, 8), aligned(8, 2 * PAGE)), (None, None));
+        assert_eq!((aligned(LARGEST + 1, 8), aligned(8, 2 * PAGE_BYTES)), (None, None));
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn malloc(backend: &Backend, size: usize, align: usize) -> (*mut u8, 
 /// Gives memory of earlier users past the end of an object back to the kernel, if it is more than an eighth
 /// of the object.
 fn release_behind(units: Units, end: usize) {
-    let (start, stop) = (end.next_multiple_of(os::PAGE), units.count * UNIT);
+    let (start, stop) = (end.next_multiple_of(os::PAGE_BYTES), units.count * UNIT);
     if start < stop && stop - start > end / 8 {
         // SAFETY: whole pages of the caller's units.
         unsafe { os::release(units.base.as_ptr().add(start), stop - start) };

@@ -316,8 +316,8 @@ impl Slab {
         let word = |word: usize| self.word(word);
         while let Some((first, end)) = bitmap::run(&word, from, self.capacity()) {
             from = end;
-            let start = self.object(first).map_addr(|address| address.next_multiple_of(os::PAGE));
-            let stop = self.object(end).addr() & !(os::PAGE - 1);
+            let start = self.object(first).map_addr(|address| address.next_multiple_of(os::PAGE_BYTES));
+            let stop = self.object(end).addr() & !(os::PAGE_BYTES - 1);
             if start.addr() < stop {
                 // SAFETY: whole pages of this slab without an object in use.
                 unsafe { os::release(start, stop - start.addr()) };
@@ -343,8 +343,8 @@ mod tests {
             // SAFETY: the unit is the test's.
             let slab = unsafe { Slab::make(unit, std::ptr::null(), std::ptr::null_mut(), class) };
             let size = size as usize;
-            let align = (size & size.wrapping_neg()).min(os::PAGE);
-            assert!(slab.capacity() * size >= UNIT * 7 / 8 - os::PAGE, "class {class} wastes a unit");
+            let align = (size & size.wrapping_neg()).min(os::PAGE_BYTES);
+            assert!(slab.capacity() * size >= UNIT * 7 / 8 - os::PAGE_BYTES, "class {class} wastes a unit");
             let all = slab.capacity();
             assert_eq!(slab.take_run(usize::MAX), Some((0, all)));
             for index in 0..all {

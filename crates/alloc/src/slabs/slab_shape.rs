@@ -27,7 +27,7 @@ pub(crate) const SHAPES: [SlabShape; CLASSES] = {
         let size = SIZES[class] as usize;
         // Objects are aligned to the largest power of two in their size, up to a page.
         let lowest = size & size.wrapping_neg();
-        let align = if lowest > os::PAGE { os::PAGE } else { lowest };
+        let align = if lowest > os::PAGE_BYTES { os::PAGE_BYTES } else { lowest };
         let most = UNIT / size;
         let bitmap = most.div_ceil(bitmap::WORD) * size_of::<u64>();
         let first = (HEADER_BYTES + bitmap).next_multiple_of(align);

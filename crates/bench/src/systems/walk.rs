@@ -4,7 +4,7 @@ use lanefs::{Caller, DirEntry, FileKind, Ino, Volume};
 use lanefs_search::Candidate;
 
 /// Entries in one read of a directory.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 
 /// A walk over all files. It ends early where the volume cannot answer: then the number of files is wrong.
 pub(crate) struct Files<'v> {
@@ -23,7 +23,7 @@ impl<'v> Files<'v> {
 
     fn enter(&mut self, dir: Ino) {
         let (mut entries, mut cookie) = (Vec::new(), 0);
-        while let Ok(page) = self.volume.readdir(&Caller::OWNER, dir, cookie, PAGE)
+        while let Ok(page) = self.volume.readdir(&Caller::OWNER, dir, cookie, PAGE_ENTRIES)
             && let Some(last) = page.last()
         {
             cookie = last.cookie;

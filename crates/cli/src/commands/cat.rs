@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 /// Bytes in one read.
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// Print files to standard output
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct Cat {
 
 impl Command for Cat {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; CHUNK_BYTES];
         for path in &self.paths {
             let outcome = self.print(context, bytes::of(path), &mut buffer);
             context.go_on(outcome)?;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most bytes of a file of patterns.
-const MAX_PATTERNS: u64 = 64 << 20;
+const MAX_PATTERN_BYTES: u64 = 64 << 20;
 
 /// Print the lines of files that match a pattern
 ///
@@ -281,9 +281,9 @@ impl Grep {
             None => Box::new(Input::default()),
         };
         let mut content = Vec::new();
-        let read = (&mut file).take(MAX_PATTERNS + 1).read_to_end(&mut content);
+        let read = (&mut file).take(MAX_PATTERN_BYTES + 1).read_to_end(&mut content);
         read.map_err(|error| Failure::host(path, &error))?;
-        if content.len() as u64 > MAX_PATTERNS {
+        if content.len() as u64 > MAX_PATTERN_BYTES {
             return Err(Failure::usage(
                 bytes::of_path(path),
                 "has more than 64 MiB",

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io::Read;
 
 /// Bytes in one write.
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 /// Permissions of a new file.
 const NEW_FILE_PERM: u16 = 0o644;
 
@@ -55,7 +55,7 @@ impl Command for Write {
 
 /// Copies standard input into a file.
 fn copy_input(context: &Context<'_>, file: &mut OutputFile, mut offset: u64) -> Outcome {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     let mut input = Input::default();
     loop {
         let filled = read_chunk(&mut input, &mut buffer)?;

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 
 /// Largest value that is read from standard input, in bytes. The volume may have a lower limit.
-const MAX_VALUE: u64 = 1 << 24;
+const MAX_VALUE_BYTES: u64 = 1 << 24;
 
 /// Read and change extended attributes
 #[derive(Debug, Args)]
@@ -174,6 +174,6 @@ fn refused(path: &[u8], name: &[u8], error: &Error) -> Failure {
 
 fn read_value() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
-    Input::default().take(MAX_VALUE).read_to_end(&mut value).map_err(|error| Failure::input(&error))?;
+    Input::default().take(MAX_VALUE_BYTES).read_to_end(&mut value).map_err(|error| Failure::input(&error))?;
     Ok(value)
 }

@@ -7,7 +7,7 @@ use lanefs::{Attr, DirEntry, FileKind, FileSystem, Ino, path};
 use std::collections::HashSet;
 
 /// Entries in one read of a directory.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 
 /// Entries that a walk visits, and their order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,7 +187,7 @@ impl<'v> Walk<'v> {
             dir.exhausted = true;
         }
         while !dir.exhausted && (entries.is_empty() || self.options.sorted) {
-            match self.volume.readdir(dir.step.ino, dir.cookie, PAGE) {
+            match self.volume.readdir(dir.step.ino, dir.cookie, PAGE_ENTRIES) {
                 Ok(page) => {
                     dir.exhausted = page.is_empty();
                     dir.cookie = page.last().map_or(dir.cookie, |entry| entry.cookie);
@@ -232,7 +232,7 @@ pub fn list(volume: &dyn FileSystem, path: &[u8], dir: Ino) -> Result<Vec<DirEnt
     let mut entries: Vec<DirEntry> = Vec::new();
     loop {
         let cookie = entries.last().map_or(0, |entry| entry.cookie);
-        let page = volume.readdir(dir, cookie, PAGE).map_err(|e| Failure::volume(path, &e))?;
+        let page = volume.readdir(dir, cookie, PAGE_ENTRIES).map_err(|e| Failure::volume(path, &e))?;
         if page.is_empty() {
             break;
         }

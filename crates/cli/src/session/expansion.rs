@@ -12,7 +12,7 @@ use lanefs::expansion::DEFAULT_FACTOR;
 /// The bound of commands without an option for it.
 pub const DEFAULT: u64 = DEFAULT_FACTOR as u64;
 /// Size in bytes up to which a file is read whatever the volume's size.
-const LEAST: u64 = 1 << 30;
+const LEAST_BYTES: u64 = 1 << 30;
 
 /// The option of commands that read files with the zeros of their holes.
 #[derive(Args, Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl ExpansionArgs {
     /// Names the path and gives `advice`.
     pub fn check(self, volume_bytes: u64, path: &[u8], size: u64, advice: &str) -> Outcome {
         let factor = self.max_expansion;
-        let most = volume_bytes.saturating_mul(factor).max(LEAST);
+        let most = volume_bytes.saturating_mul(factor).max(LEAST_BYTES);
         if factor > 0 && size > most {
             let what = format!("has {}B, far more than the volume", human(size));
             return Err(Failure::partial(path, &what, advice));

@@ -154,14 +154,14 @@ impl Default for Output {
 
 impl Output {
     /// Longest output in bytes.
-    const MAX: usize = 256 << 20;
+    const MAX_BYTES: usize = 256 << 20;
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut content = self.content.lock();
         match &mut *content {
-            Some(content) if content.len() + bytes.len() <= Self::MAX => {
+            Some(content) if content.len() + bytes.len() <= Self::MAX_BYTES => {
                 content.extend_from_slice(bytes);
                 Ok(bytes.len())
             }

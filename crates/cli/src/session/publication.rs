@@ -136,7 +136,7 @@ pub enum Tell {
 }
 
 /// Bytes of pieces in memory for a version that is read once.
-const ONCE_MEMORY: u64 = 4 << 20;
+const ONCE_MEMORY_BYTES: u64 = 4 << 20;
 
 /// Messages on one outage: the first few objects are enough.
 const MESSAGES: usize = 5;
@@ -274,7 +274,7 @@ pub fn open_once(location: &Location) -> Result<Publication, Failure> {
     let read = ReadOptions {
         cache: StoreArgs::get().cache()?,
         fills_cache: false,
-        memory: ONCE_MEMORY,
+        memory: ONCE_MEMORY_BYTES,
         ..ReadOptions::default()
     };
     Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))

@@ -108,10 +108,10 @@ impl Read for HostFile {
 /// Reads the client's list of users or groups; `None` for a command of this process.
 pub fn client_names(stream: Stream) -> Option<Vec<u8>> {
     /// Longest list that is read, in bytes.
-    const MAX: u64 = 16 << 20;
+    const MAX_BYTES: u64 = 16 << 20;
     let mut text = Vec::new();
     // A list that cannot be read is as good as an empty one: numbers take the place of names.
-    let _ = ClientFile(client()?, stream).take(MAX).read_to_end(&mut text);
+    let _ = ClientFile(client()?, stream).take(MAX_BYTES).read_to_end(&mut text);
     Some(text)
 }
 

@@ -24,7 +24,7 @@ const TOGETHER: Bound = Bound { data: 16 << 20, pieces: 1024 };
 /// Limits of a part of a copy that cannot be one transaction.
 const PART: Bound = Bound { data: 1 << 20, pieces: 1 };
 /// Bytes of a hole that one transaction copies: it may free as many in the target.
-const HOLE: u64 = 1 << 30;
+const HOLE_BYTES: u64 = 1 << 30;
 
 /// The kind of the bytes at the start of a range, and their number.
 enum Stretch {
@@ -120,7 +120,7 @@ impl Volume {
     ) -> Result<Vec<Piece>> {
         let (mut pieces, mut done) = (Vec::new(), 0);
         // A transaction ends where a block of the target does.
-        let (mut data, mut hole) = (bound.data - target % BLOCK, HOLE);
+        let (mut data, mut hole) = (bound.data - target % BLOCK, HOLE_BYTES);
         while done < len && data > 0 && hole > 0 && pieces.len() < bound.pieces {
             let piece = match self.stretch(from, source + done)? {
                 Stretch::Hole(bytes) => Piece::Hole(bytes.min(len - done).min(hole)),

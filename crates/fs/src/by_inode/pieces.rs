@@ -14,10 +14,10 @@ use lanefs_format::{BLOCK, Code};
 use lanefs_store::{Closed, Store, Version};
 
 /// Bytes of one piece at most.
-pub(crate) const PIECE: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 /// Largest file that is taken into memory as a whole, in bytes.
-pub(crate) const MAX_WHOLE: u64 = 4 << 30;
+pub(crate) const MAX_WHOLE_BYTES: u64 = 4 << 30;
 
 /// Attempts at a file before changes are stopped while it is read.
 const ATTEMPTS: usize = 8;
@@ -73,7 +73,7 @@ pub(crate) fn read_state(
     is_stopped: impl Fn() -> bool,
 ) -> Result<bool> {
     let store = &shared.state.store;
-    let piece = most_at_once(store).min(PIECE);
+    let piece = most_at_once(store).min(PIECE_BYTES);
     for (i, part) in memory.chunks_mut(piece).enumerate() {
         if is_stopped() {
             return Err(Code::Busy.into());

@@ -13,7 +13,7 @@ use lanefs_format::{
 use lanefs_store::Fault;
 
 /// Entries of the orphan directory that are listed at a time.
-const PAGE: usize = 256;
+const PAGE_ENTRIES: usize = 256;
 
 /// Frees an inode that has neither a name nor a holder.
 pub(crate) fn free_if_unheld(edit: &mut Edit<'_>, ino: u64) -> Outcome<()> {
@@ -63,7 +63,7 @@ impl Volume {
     pub(crate) fn free_orphans(&self) {
         let mut cookie = 0;
         let mut any = false;
-        while let Ok(page) = self.view(|core| orphans::entries(core, cookie, PAGE)) {
+        while let Ok(page) = self.view(|core| orphans::entries(core, cookie, PAGE_ENTRIES)) {
             let Some(last) = page.last() else { break };
             cookie = last.cookie;
             for entry in page.iter().filter(|entry| entry.ino.0 != self.superblock().orphans) {

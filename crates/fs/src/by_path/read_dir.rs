@@ -8,7 +8,7 @@ use crate::vocabulary::types::{Caller, DirEntry, Ino};
 use lanefs_format::{Code, FileKind};
 
 /// Entries that are read at a time.
-const PAGE: usize = 256;
+const PAGE_ENTRIES: usize = 256;
 
 /// The entries of a directory, in no particular order, without `.` and `..`. Entries that stay are neither
 /// left out nor given twice, whatever is made or removed meanwhile. After an error the iterator ends.
@@ -63,7 +63,7 @@ impl Iterator for ReadDir<'_> {
         if self.is_last {
             return None;
         }
-        let page = match self.volume.readdir(&Caller::OWNER, self.dir, self.cookie, PAGE) {
+        let page = match self.volume.readdir(&Caller::OWNER, self.dir, self.cookie, PAGE_ENTRIES) {
             Ok(page) => page,
             Err(error) => {
                 self.is_last = true;

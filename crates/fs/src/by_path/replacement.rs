@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Deref;
 
 /// Bytes that are collected in memory for one transaction. A content that has no more is put in place by one.
-const COLLECTED: usize = 1 << 20;
+const COLLECTED_BYTES: usize = 1 << 20;
 
 /// The content of a file to be: it is written in pieces, in any order, and takes the place of the old content
 /// in one step by [`finish`](Self::finish). Until then other threads see the old content, or no file. It stays
@@ -143,7 +143,7 @@ impl<V: Deref<Target = Volume>> Replacement<V> {
     /// As [`write_at`](Self::write_at).
     pub fn set_len(&mut self, bytes: u64) -> Result<()> {
         self.attempt(|new| {
-            if new.apart.is_none() && bytes <= COLLECTED as u64 {
+            if new.apart.is_none() && bytes <= COLLECTED_BYTES as u64 {
                 return new.resize(bytes as usize);
             }
             let ino = new.put_apart()?;
@@ -187,7 +187,7 @@ impl<V: Deref<Target = Volume>> Replacement<V> {
 
     fn put(&mut self, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).ok_or(Code::FileTooLarge)?;
-        if self.apart.is_none() && end <= COLLECTED as u64 {
+        if self.apart.is_none() && end <= COLLECTED_BYTES as u64 {
             let (from, to) = (offset as usize, end as usize);
             if !data.is_empty() {
                 self.resize(self.collected.len().max(to))?;
@@ -200,11 +200,11 @@ impl<V: Deref<Target = Volume>> Replacement<V> {
             None => self.put_apart()?,
         };
         let continues = offset == self.start + self.collected.len() as u64;
-        if !continues || self.collected.len() + data.len() > COLLECTED {
+        if !continues || self.collected.len() + data.len() > COLLECTED_BYTES {
             self.put_collected(ino)?;
             self.start = offset;
         }
-        if data.len() >= COLLECTED {
+        if data.len() >= COLLECTED_BYTES {
             self.start = end;
             return self.volume.write(&Caller::OWNER, ino, offset, data).map(drop);
         }
@@ -235,7 +235,7 @@ impl<V: Deref<Target = Volume>> Replacement<V> {
             self.volume.write(&Caller::OWNER, ino, self.start, &self.collected)?;
             self.start += self.collected.len() as u64;
             self.collected.clear();
-            self.collected.shrink_to(COLLECTED);
+            self.collected.shrink_to(COLLECTED_BYTES);
         }
         Ok(())
     }

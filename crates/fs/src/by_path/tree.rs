@@ -14,7 +14,7 @@ use lanefs_store::Fault;
 use std::collections::HashSet;
 
 /// Entries read at a time when a tree is removed.
-const PAGE: usize = 256;
+const PAGE_ENTRIES: usize = 256;
 
 /// Options of [`Volume::mkdir_all_with`].
 #[derive(Clone, Debug)]
@@ -277,7 +277,7 @@ impl Removal<'_> {
     ) -> std::result::Result<bool, E> {
         let Some(here) = self.open.last() else { return Ok(false) };
         self.path.truncate(here.path_len);
-        match self.volume.readdir(self.caller, here.ino, here.cookie, PAGE) {
+        match self.volume.readdir(self.caller, here.ino, here.cookie, PAGE_ENTRIES) {
             Ok(page) if page.is_empty() => self.close(visit)?,
             Ok(page) => self.remove_page(page, visit)?,
             Err(error) => {
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_removal_reads_each_leaf_once() {
-        let (volume, dir) = volume(4 * PAGE);
+        let (volume, dir) = volume(4 * PAGE_ENTRIES);
         let mut removal = removal(&volume, dir);
         let mut before = 0;
         for _ in 0..4 {
@@ -410,11 +410,11 @@ mod tests {
 
     #[test]
     fn entries_that_another_thread_adds_before_the_listing_are_removed_too() {
-        let (volume, dir) = volume(3 * PAGE);
+        let (volume, dir) = volume(3 * PAGE_ENTRIES);
         let mut removal = removal(&volume, dir);
         removal.step(&mut |_, done| done).expect("a page");
         // They take the room of the first page.
-        for number in 0..PAGE / 2 {
+        for number in 0..PAGE_ENTRIES / 2 {
             let name = format!("more-{number}");
             volume.create_file(&Caller::OWNER, dir, name.as_bytes(), 0o644).expect("a file");
         }
@@ -423,6 +423,6 @@ mod tests {
         assert!(first[0].cookie < cookie, "all new entries lie after those that are removed");
         let mut removed = 0;
         while removal.step(&mut |_, done| done.map(|()| removed += 1)).expect("nothing fails") {}
-        assert_eq!(removed, 2 * PAGE + PAGE / 2 + 1);
+        assert_eq!(removed, 2 * PAGE_ENTRIES + PAGE_ENTRIES / 2 + 1);
     }
 }

@@ -29,7 +29,7 @@ use lanefs_store::Fault;
 /// Permissions of a file that [`Volume::write_file`] makes.
 pub(crate) const PERM: u16 = 0o644;
 /// Bytes of one transaction that fills a file without a name.
-const PART: usize = 16 << 20;
+const PART_BYTES: usize = 16 << 20;
 /// Times that a file without a name tries to take over from one that other threads replace meanwhile.
 const NAMINGS: u32 = 64;
 
@@ -135,7 +135,7 @@ impl Volume {
     /// [`Code::IsDirectory`]; those of [`resolve`](Self::resolve).
     pub fn read_file(&self, path: impl AsPath) -> Result<Vec<u8>> {
         let (path, start, shared) = (path.as_path(), self.start_at_root(), &self.shared);
-        let at_once = pieces::most_at_once(&shared.state.store).min(pieces::PIECE) as u64;
+        let at_once = pieces::most_at_once(&shared.state.store).min(pieces::PIECE_BYTES) as u64;
         let mut content = Vec::new();
         let mut found = None;
         let read = in_one_state(shared, |mode| {
@@ -144,7 +144,7 @@ impl Volume {
                 found = Some(ino);
                 let node = regular(core, ino)?;
                 let size = node.size();
-                if size > pieces::MAX_WHOLE {
+                if size > pieces::MAX_WHOLE_BYTES {
                     return Err(Code::FileTooLarge.into());
                 }
                 content.clear();
@@ -249,9 +249,10 @@ impl Volume {
     /// last one.
     fn put_apart(&self, target: &Target<'_>, content: &[u8]) -> Result<Attr> {
         let made = self.begin_apart(target)?;
-        let mut parts = content.chunks(PART).enumerate();
-        let filled = parts
-            .try_for_each(|(i, part)| self.write(&Caller::OWNER, made, (i * PART) as u64, part).map(drop));
+        let mut parts = content.chunks(PART_BYTES).enumerate();
+        let filled = parts.try_for_each(|(i, part)| {
+            self.write(&Caller::OWNER, made, (i * PART_BYTES) as u64, part).map(drop)
+        });
         self.end_apart(target, made, filled)
     }
 
@@ -434,7 +435,7 @@ mod tests {
         for volume in volumes(&dir, 64 << 20) {
             let caller = &Caller::OWNER;
             let to = |path| Target { start: volume.start_at_root(), path, perm: 0o600, is_new: false };
-            let content = vec![5; PART + 5];
+            let content = vec![5; PART_BYTES + 5];
             volume.put_apart(&to(b"/new"), &content).expect("made");
             assert_eq!(volume.resolve("/new").expect("there").perm, 0o600);
             let old = volume.write_file("/old", b"old").expect("write");

@@ -80,7 +80,7 @@ use std::collections::BTreeSet;
 /// Most passes of a repair: one repairs the faults that the one before uncovered.
 const ROUNDS: usize = 8;
 /// Memory for counts of names in bytes, where the caller sets none.
-const NAMES: u64 = 1 << 30;
+const NAME_COUNT_BYTES: u64 = 1 << 30;
 /// Metadata chunks below which threads cost more than they save.
 const SMALL: usize = 32;
 
@@ -102,7 +102,7 @@ pub struct CheckOptions<'p> {
 impl CheckOptions<'_> {
     /// Number of inodes whose names are counted at a time.
     fn names_at_once(&self) -> usize {
-        let bytes = self.memory.map_or(NAMES, |memory| memory / 4);
+        let bytes = self.memory.map_or(NAME_COUNT_BYTES, |memory| memory / 4);
         usize::try_from(bytes / 4).unwrap_or(usize::MAX)
     }
 

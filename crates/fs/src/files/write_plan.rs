@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 /// Size from which on a write that ends inside a block is copied to be padded, so that it reaches the device
 /// in one piece. Only the last block of a shorter one is.
-const IN_ONE_PIECE: usize = 128 << 10;
+const IN_ONE_PIECE_BYTES: usize = 128 << 10;
 
 /// The file data of one change, in the order in which they are written.
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl<'d> WritePlan<'d> {
         };
         match data {
             data if whole == data.len() => self.add(node, at, data, is_new),
-            Cow::Borrowed(data) if data.len() < IN_ONE_PIECE => {
+            Cow::Borrowed(data) if data.len() < IN_ONE_PIECE_BYTES => {
                 let (whole, last) = data.split_at(whole);
                 if !whole.is_empty() {
                     self.add(node, at, Cow::Borrowed(whole), is_new);

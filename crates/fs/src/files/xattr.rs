@@ -12,19 +12,19 @@ use lanefs_format::{BLOCK, BlockKind, Code, inode as f, xattr_block as x};
 use lanefs_store::Fault;
 
 /// Longest name, and longest value, in bytes, as in Linux.
-const MAX_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 pub(crate) const MAX_VALUE: usize = 65536;
 /// All attributes of an inode together, in bytes.
-const MAX_TOTAL: usize = 256 << 10;
+const MAX_TOTAL_BYTES: usize = 256 << 10;
 /// Bytes before the name of an attribute: the lengths of name and value.
-const HEAD: usize = 6;
+const HEAD_BYTES: usize = 6;
 const _: () = assert!(
-    MAX_NAME <= u16::MAX as usize && MAX_VALUE + MAX_NAME + HEAD <= MAX_TOTAL,
+    MAX_NAME_BYTES <= u16::MAX as usize && MAX_VALUE + MAX_NAME_BYTES + HEAD_BYTES <= MAX_TOTAL_BYTES,
     "an inode has room for the longest attribute"
 );
 
 /// Bytes of a block after its header.
-const ROOM: usize = BLOCK as usize - x::SIZE;
+const ROOM_BYTES: usize = BLOCK as usize - x::SIZE;
 
 /// Reads the attributes of an inode as they are stored, one after another.
 fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
@@ -46,7 +46,7 @@ fn payload(core: &Core, node: Inode<'_>) -> Outcome<Vec<u8>> {
         let view = core.store.block(at, BlockKind::Xattr)?;
         let len = view.get(x::LENGTH) as usize;
         let start = bytes.len();
-        if view.get(x::OWNER) != node.ino || len > ROOM || len == 0 || start + len > MAX_TOTAL {
+        if view.get(x::OWNER) != node.ino || len > ROOM_BYTES || len == 0 || start + len > MAX_TOTAL_BYTES {
             return Err(Fault::damaged(at, "a wrong block of extended attributes"));
         }
         bytes.resize(start + len, 0);
@@ -62,7 +62,7 @@ fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
     let mut list = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (head, more) = rest.split_at_checked(HEAD).ok_or(bad)?;
+        let (head, more) = rest.split_at_checked(HEAD_BYTES).ok_or(bad)?;
         let name = usize::from(u16::from_le_bytes([head[0], head[1]]));
         let value = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
         let (name, more) = more.split_at_checked(name).ok_or(bad)?;
@@ -79,7 +79,7 @@ fn parse(bytes: &[u8], at: u64) -> Outcome<Vec<(&[u8], &[u8])>> {
 /// [`Code::BufferTooSmall`] for a name that is empty or too long, as in Linux; [`Code::Invalid`] for one with
 /// a NUL.
 pub(crate) fn check_name(name: &[u8]) -> Outcome<()> {
-    if name.is_empty() || name.len() > MAX_NAME {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(Code::BufferTooSmall.into());
     }
     if name.contains(&0) { Err(Code::Invalid.into()) } else { Ok(()) }
@@ -121,7 +121,7 @@ pub(crate) fn set(
         new.extend_from_slice(name);
         new.extend_from_slice(value);
     }
-    if new.len() > MAX_TOTAL {
+    if new.len() > MAX_TOTAL_BYTES {
         return Err(Code::NoSpace.into());
     }
     store(edit, node, &new)?;
@@ -141,7 +141,7 @@ fn store(edit: &mut Edit<'_>, node: Inode<'_>, new: &[u8]) -> Outcome<()> {
     bytes[room.end - here.len()..room.end].copy_from_slice(here);
     edit.tx.put_bytes(node.view, room.start, &bytes[room]);
     let mut word = here.len() as u64;
-    for part in new[here.len()..].chunks(ROOM).rev() {
+    for part in new[here.len()..].chunks(ROOM_BYTES).rev() {
         let view = space::alloc_block(edit, BlockKind::Xattr, node.ino)?;
         add_blocks(edit, node, 1)?;
         edit.tx.set(view, x::NEXT, word);

@@ -19,13 +19,13 @@ use lanefs_store::{Fault, IdleReads};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most blocks of one read: 1 MiB.
-const PIECE: u64 = 256;
+const PIECE_BLOCKS: u64 = 256;
 
 /// Wrong blocks after which a scrub stops: what it keeps of them has a bound, whatever an image claims.
 const MOST_WRONG: usize = 100_000;
 
 /// Entries of a directory that are listed at a time.
-const PAGE: usize = 1024;
+const PAGE_ENTRIES: usize = 1024;
 
 /// A block that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,8 +150,10 @@ impl Volume {
         };
         let mut block = 0;
         while block < BLOCKS_PER_CHUNK {
-            let count =
-                (block..BLOCKS_PER_CHUNK).take_while(|block| used(*block)).take(PIECE as usize).count();
+            let count = (block..BLOCKS_PER_CHUNK)
+                .take_while(|block| used(*block))
+                .take(PIECE_BLOCKS as usize)
+                .count();
             if count > 0 {
                 self.scrub_extent(chunk / BLOCK + block, count as u64, report, suspects)?;
             }
@@ -271,7 +273,7 @@ impl Volume {
             }
             let mut cookie = 0;
             // A damaged directory names no more files.
-            while let Ok(page) = self.readdir(&Caller::OWNER, dir, cookie, PAGE) {
+            while let Ok(page) = self.readdir(&Caller::OWNER, dir, cookie, PAGE_ENTRIES) {
                 let Some(last) = page.last() else { break };
                 cookie = last.cookie;
                 for entry in page.iter().filter(|entry| !matches!(entry.name.as_slice(), b"." | b"..")) {

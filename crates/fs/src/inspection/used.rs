@@ -13,7 +13,7 @@ use lanefs_format::{
 };
 
 /// Blocks of a window: those of one word of a group's bitmap.
-const WINDOW: u64 = u64::BITS as u64;
+const WINDOW_BLOCKS: u64 = u64::BITS as u64;
 
 /// The used blocks among 64 consecutive ones that begin at a multiple of 256 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ fn used_blocks(
     let metadata = view.get(g::METADATA);
     let mut found = Vec::new();
     for i in 0..g::BITMAP.len as u64 {
-        let first = group * BLOCKS_PER_GROUP + i * WINDOW;
-        let is_chunk = metadata >> (i * WINDOW / BLOCKS_PER_CHUNK) & 1 != 0;
+        let first = group * BLOCKS_PER_GROUP + i * WINDOW_BLOCKS;
+        let is_chunk = metadata >> (i * WINDOW_BLOCKS / BLOCKS_PER_CHUNK) & 1 != 0;
         let fixed = fixed(superblock, first);
         let used = match is_chunk {
             true => in_metadata_chunk(core, first)?,
@@ -99,7 +99,7 @@ fn used_blocks(
 /// The used blocks of a window in a metadata chunk.
 fn in_metadata_chunk(core: &Core<'_>, first: u64) -> Outcome<u64> {
     let mut used = 0;
-    for i in 0..WINDOW {
+    for i in 0..WINDOW_BLOCKS {
         let is_table = (first + i) % BLOCKS_PER_CHUNK < CHUNK_HEADER_BLOCKS;
         let is_used = is_table || space::table_entry(core, (first + i) * BLOCK)?.get(chunk_entry::KIND) != 0;
         used |= u64::from(is_used) << i;
@@ -118,9 +118,9 @@ fn fixed(superblock: &Superblock, first: u64) -> u64 {
         (superblock.journal / BLOCK, headers),
     ];
     let bits = |(from, count): (u64, u64)| {
-        let low = from.clamp(first, first + WINDOW) - first;
-        let high = (from + count).clamp(first, first + WINDOW) - first;
-        if low < high { u64::MAX >> (WINDOW - (high - low)) << low } else { 0 }
+        let low = from.clamp(first, first + WINDOW_BLOCKS) - first;
+        let high = (from + count).clamp(first, first + WINDOW_BLOCKS) - first;
+        if low < high { u64::MAX >> (WINDOW_BLOCKS - (high - low)) << low } else { 0 }
     };
     extents.into_iter().map(bits).fold(0, |word, bits| word | bits)
 }

@@ -10,7 +10,7 @@ use lanefs_format::{BLOCK, BlockKind};
 use lanefs_store::{Closed, Fault};
 
 /// Blocks of the table that are made and written at a time: 1 MiB.
-const AT_ONCE: u64 = 256;
+const AT_ONCE_BLOCKS: u64 = 256;
 
 impl Shared {
     /// Writes a group table to `table`, which is free. Its first `kept` blocks are those of the present
@@ -28,8 +28,8 @@ impl Shared {
         reserved: &Reserved,
     ) -> Outcome<u64> {
         let (store, mut free) = (&self.state.store, 0);
-        for first in (0..table.count).step_by(AT_ONCE as usize) {
-            let (at, count) = ((table.first + first) * BLOCK, AT_ONCE.min(table.count - first));
+        for first in (0..table.count).step_by(AT_ONCE_BLOCKS as usize) {
+            let (at, count) = ((table.first + first) * BLOCK, AT_ONCE_BLOCKS.min(table.count - first));
             store.check_interrupt(at)?;
             let mut free_here = 0;
             let fill = |i: u64, block: &mut [u8]| {

@@ -59,7 +59,7 @@ const LEAST_PATIENCE: u64 = 1 << 12;
 const MOST_PATIENCE: u64 = 1 << 22;
 
 /// Paths whose loss teaches nothing.
-const FEW: u64 = 64;
+const FEW_PATHS: u64 = 64;
 
 /// Paths that a full table refuses for each that it holds before it begins again.
 const REFUSED: usize = 4;
@@ -71,7 +71,7 @@ const BUCKET_BYTES: u64 = (SLOTS * 16 + WORDS * 8) as u64;
 const HEADER: usize = 3;
 
 /// Longest path that is kept, in bytes.
-const MAX_PATH: usize = 1024;
+const MAX_PATH_BYTES: usize = 1024;
 
 #[cfg_attr(not(feature = "_shuttle"), derive(zerocopy::FromZeros))]
 #[cfg_attr(feature = "_shuttle", derive(Default))]
@@ -231,7 +231,7 @@ impl Fill {
     /// Begins an epoch.
     fn renew(&mut self, epoch: MoveEpoch, hits: u64, misses: u64) {
         let (learned, gained) = (self.paths as u64, hits - self.hits);
-        if learned > FEW && gained < learned {
+        if learned > FEW_PATHS && gained < learned {
             self.patience = (2 * self.patience).clamp(LEAST_PATIENCE, MOST_PATIENCE);
         } else if learned > 0 {
             self.patience /= 2;
@@ -477,7 +477,7 @@ impl TableView<'_> {
 
     /// Adds one fact. Returns false where there is no room.
     fn add(&self, fill: &mut Fill, key: &PathKey<'_>, hash: u64, known: Known) -> bool {
-        if key.path.len() > MAX_PATH {
+        if key.path.len() > MAX_PATH_BYTES {
             return true;
         }
         let Some(level) = self.level else { return false };

@@ -23,11 +23,11 @@ use lanefs_format::{BLOCKS_PER_CHUNK, BLOCKS_PER_GROUP, Code, group as f};
 use lanefs_store::Fault;
 
 /// Blocks (256 KiB) from which on a request is met from the bitmaps directly.
-const LARGE: u64 = 64;
+const LARGE_BLOCKS: u64 = 64;
 
 /// Blocks (64 KiB) from which on a file that grows in small steps gets ranges of its own, as long as the file
 /// itself.
-const GROWN: u64 = 16;
+const GROWN_BLOCKS: u64 = 16;
 
 /// Expected final size of a growing file, as a multiple of its present size.
 const EXPECTED_GROWTH: u64 = 4;
@@ -42,7 +42,7 @@ const CARVED_PART: u64 = 64;
 const GOOD_HOLE: u64 = 16;
 
 /// Freed extents up to this number of blocks return to the writer's preallocation, block by block.
-const FEW: u64 = 8;
+const FEW_BLOCKS: u64 = 8;
 
 /// Groups that are searched for a fitting extent, and for a better one once there is one.
 const FAR: usize = 256;
@@ -51,9 +51,12 @@ const NEAR: usize = 16;
 /// Searches of bitmaps that other writers change meanwhile; then the transaction asks for exclusive access.
 const MAX_ATTEMPTS: usize = 8;
 
-const _: () = assert!(FEW < GROWN && GROWN < LARGE, "files grow through each way to allocate in turn");
 const _: () = assert!(
-    GOOD_HOLE <= BLOCKS_PER_CHUNK && LARGE <= BLOCKS_PER_CHUNK,
+    FEW_BLOCKS < GROWN_BLOCKS && GROWN_BLOCKS < LARGE_BLOCKS,
+    "files grow through each way to allocate in turn"
+);
+const _: () = assert!(
+    GOOD_HOLE <= BLOCKS_PER_CHUNK && LARGE_BLOCKS <= BLOCKS_PER_CHUNK,
     "an empty chunk has an extent that is long enough"
 );
 const _: () = assert!(NEAR < FAR, "the search for a better extent ends before the search for any");
@@ -77,8 +80,8 @@ pub(crate) fn alloc_extent(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outc
     let (Growth { goal, blocks, at_end }, want) = (file, want.max(1));
     let extent = match goal.and_then(|goal| edit.prealloc.at(goal, want)) {
         Some(extent) => extent,
-        None if want >= LARGE => return alloc_direct(edit, goal, blocks, want),
-        None if blocks >= GROWN && (at_end || goal.is_some()) => from_growing(edit, file, want)?,
+        None if want >= LARGE_BLOCKS => return alloc_direct(edit, goal, blocks, want),
+        None if blocks >= GROWN_BLOCKS && (at_end || goal.is_some()) => from_growing(edit, file, want)?,
         None => from_small(edit, goal, want)?,
     };
     debug_assert!((1..=want).contains(&extent.count), "{extent:?} for {want} blocks");
@@ -348,7 +351,7 @@ fn search_extents(
 pub(super) fn free_data(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     let Extent { first, count } = extent;
     edit.hints.data_group = edit.hints.data_group.min(first / BLOCKS_PER_GROUP);
-    if !edit.store().is_memory() || count > FEW || !seem_used(edit.core, extent)? {
+    if !edit.store().is_memory() || count > FEW_BLOCKS || !seem_used(edit.core, extent)? {
         return clear_bits(edit, extent);
     }
     for block in first..first + count {

@@ -20,7 +20,7 @@ use std::ops::Range;
 const NEAR: u64 = 256;
 
 /// Groups that a search for room in metadata chunks looks at before it takes a new chunk or block.
-const FEW: u64 = 4;
+const FEW_GROUPS: u64 = 4;
 
 /// Tells whether nobody has used a group: all of its blocks are free but those that wait for checksums.
 fn is_untouched(view: View<'_>) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn likely(core: &Core<'_>, home: u64) -> Outcome<impl Iterator<Item =
 pub(super) fn with_chunks(core: &Core<'_>, cursor: &RoomCursor) -> Range<u64> {
     let groups = core.group_count();
     let from = cursor.get().min(groups);
-    from..from.saturating_add(FEW).min(groups)
+    from..from.saturating_add(FEW_GROUPS).min(groups)
 }
 
 /// Groups whose blocks a walk reads at a time, past the cache: 1 MiB.

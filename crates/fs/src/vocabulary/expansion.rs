@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Data that are read at most, as a multiple of the bytes that were given for them.
 pub const DEFAULT_FACTOR: u32 = 100;
 /// Bytes of data that are read in any case.
-const LEAST: u64 = 1 << 30;
+const LEAST_BYTES: u64 = 1 << 30;
 /// Bytes that a block of zeros counts as. A block of a hole costs a publication nothing, and one of zeros a
 /// thousandth of its size. So sound volumes with many of them are read, and reading comes to an end all the
 /// same.
-const ZERO_BLOCK: u64 = 16;
+const ZERO_BLOCK_BYTES: u64 = 16;
 
 /// True where `given` bytes justify `bytes` of data: they are no more than `factor` times as many, or than
 /// 1 GiB. A factor of 0 justifies all.
 pub fn is_justified(bytes: u64, given: u64, factor: u64) -> bool {
-    factor == 0 || bytes <= given.saturating_mul(factor).max(LEAST)
+    factor == 0 || bytes <= given.saturating_mul(factor).max(LEAST_BYTES)
 }
 
 /// The bound of a volume, and the data that were read.
@@ -57,7 +57,7 @@ impl Expansion {
 fn weight(data: &[u8]) -> u64 {
     const ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
     let of_block = |block: &[u8]| match block == &ZEROS[..block.len()] {
-        true => ZERO_BLOCK.min(block.len() as u64),
+        true => ZERO_BLOCK_BYTES.min(block.len() as u64),
         false => block.len() as u64,
     };
     data.chunks(BLOCK as usize).map(of_block).sum()
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn two_megabytes_justify_no_more_than_the_least() {
         let given = 2 << 20;
-        assert!(is_justified(LEAST, given, 100) && !is_justified(LEAST + 1, given, 100));
+        assert!(is_justified(LEAST_BYTES, given, 100) && !is_justified(LEAST_BYTES + 1, given, 100));
         assert!(is_justified(250 << 30, given, 0) && is_justified(250 << 30, 3 << 30, 100));
         assert!(!is_justified(u64::MAX, u64::MAX >> 10, 1000));
     }
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn blocks_of_zeros_count_little_and_all_others_whole() {
         let mut data = vec![0; 3 * BLOCK as usize + 10];
-        assert_eq!(weight(&data), 3 * ZERO_BLOCK + 10);
+        assert_eq!(weight(&data), 3 * ZERO_BLOCK_BYTES + 10);
         data[BLOCK as usize] = 1;
-        assert_eq!(weight(&data), 2 * ZERO_BLOCK + BLOCK + 10);
+        assert_eq!(weight(&data), 2 * ZERO_BLOCK_BYTES + BLOCK + 10);
         assert_eq!(weight(&[]), 0);
     }
 

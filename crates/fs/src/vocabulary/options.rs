@@ -90,7 +90,7 @@ impl Default for OpenOptions {
 }
 
 /// Bytes of the cache that one of many readers has of its own.
-const SMALL_CACHE: u64 = 64 << 20;
+const SMALL_CACHE_BYTES: u64 = 64 << 20;
 
 impl OpenOptions {
     /// Options of one of several processes that read a volume at the same time, such as the workers of a
@@ -98,7 +98,7 @@ impl OpenOptions {
     /// has a cache of 64 MiB of its own.
     pub fn one_of_many_readers() -> Self {
         let file = FileOptions { direct: Choice::Never, ..FileOptions::default() };
-        OpenOptions { cache: Some(SMALL_CACHE), file, ..OpenOptions::from(Access::Read) }
+        OpenOptions { cache: Some(SMALL_CACHE_BYTES), file, ..OpenOptions::from(Access::Read) }
     }
 }
 

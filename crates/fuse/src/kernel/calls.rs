@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Bytes of the largest write and read that the kernel may request.
-pub(crate) const MAX_WRITE: u32 = 1 << 20;
+pub(crate) const MAX_WRITE_BYTES: u32 = 1 << 20;
 /// Type of file system in the table of mounts.
 pub(crate) const FILE_SYSTEM_TYPE: &str = "fuse.lanefs";
 /// Program that mounts for users; it is in the package fuse3.
@@ -51,7 +51,7 @@ fn mount_directly(dir: &Path, options: &Options) -> Result<OwnedFd> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     // All users may use a mount of root, as with any file system.
     let data = format!(
-        "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions,allow_other,max_read={MAX_WRITE}",
+        "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions,allow_other,max_read={MAX_WRITE_BYTES}",
         device.as_raw_fd()
     );
     let data = CString::new(data).unwrap_or_default();
@@ -110,7 +110,7 @@ fn restriction(option: &str) -> Option<MountFlags> {
 
 /// Readahead of the kernel in KiB: two of the largest requests, so that the server handles one while the
 /// reader uses the other.
-const READAHEAD_KIB: u32 = 2 * (MAX_WRITE >> 10);
+const READAHEAD_KIB: u32 = 2 * (MAX_WRITE_BYTES >> 10);
 
 /// Raises the kernel's readahead above the default of 128 KiB for FUSE file systems. Only root may do this;
 /// without it, sequential reads are slower.
@@ -183,7 +183,9 @@ fn helper_options(options: &Options) -> OsString {
         }
         list.push(*byte);
     }
-    list.extend_from_slice(format!(",subtype=lanefs,default_permissions,max_read={MAX_WRITE}").as_bytes());
+    list.extend_from_slice(
+        format!(",subtype=lanefs,default_permissions,max_read={MAX_WRITE_BYTES}").as_bytes(),
+    );
     for (wanted, text) in [
         (options.read_only, ",ro"),
         (options.allow_other, ",allow_other"),

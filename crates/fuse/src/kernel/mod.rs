@@ -7,5 +7,7 @@ mod handle;
 pub mod processes;
 pub mod table;
 
-pub(crate) use calls::{MAX_WRITE, UnmountMode, bind, mount, raise_readahead, remount, restrict, unmount};
+pub(crate) use calls::{
+    MAX_WRITE_BYTES, UnmountMode, bind, mount, raise_readahead, remount, restrict, unmount,
+};
 pub(crate) use handle::MountHandle;

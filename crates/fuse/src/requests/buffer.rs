@@ -1,6 +1,6 @@
 //! Read buffers.
 
-use crate::kernel::MAX_WRITE;
+use crate::kernel::MAX_WRITE_BYTES;
 use std::cell::RefCell;
 
 thread_local! {
@@ -8,10 +8,10 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `work` with a buffer of `size` bytes, or of [`MAX_WRITE`] where the kernel asks for more than it
-/// may.
+/// Calls `work` with a buffer of `size` bytes, or of [`MAX_WRITE_BYTES`] where the kernel asks for more than
+/// it may.
 pub(crate) fn with_buffer<T>(size: u32, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    let size = size.min(MAX_WRITE) as usize;
+    let size = size.min(MAX_WRITE_BYTES) as usize;
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < size {
             buffer.resize(size, 0);

@@ -7,7 +7,7 @@ use lanefs_serve::{Entry, Errno, Groups, NodeId, Requester};
 use std::time::{Duration, SystemTime};
 
 /// Bytes of the unit in which stat(2) counts blocks.
-const STAT_BLOCK: u64 = 512;
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Converts an error.
 pub(crate) fn errno(errno: Errno) -> fuser::Errno {
@@ -48,7 +48,7 @@ pub(crate) fn attributes(entry: &Entry) -> FileAttr {
     FileAttr {
         ino: number(entry.node),
         size: attr.size,
-        blocks: attr.blocks.saturating_mul(BLOCK / STAT_BLOCK),
+        blocks: attr.blocks.saturating_mul(BLOCK / STAT_BLOCK_BYTES),
         atime: to_system(attr.atime),
         mtime: to_system(attr.mtime),
         ctime: to_system(attr.ctime),

@@ -4,7 +4,7 @@ use super::buffer::with_buffer;
 use super::convert::{errno, from_system, node, requester};
 use super::replies::{Answer, Entries, Names, answer_sized};
 use super::state::MountState;
-use crate::kernel::MAX_WRITE;
+use crate::kernel::MAX_WRITE_BYTES;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags,
     KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr,
@@ -109,9 +109,9 @@ impl Filesystem for Server {
         }
         self.agreed.no_open.store(self.no_open, Relaxed);
         // The library reduces each value to a possible one, and nothing depends on it.
-        let _ = config.set_max_write(MAX_WRITE);
+        let _ = config.set_max_write(MAX_WRITE_BYTES);
         let _ = config.set_max_background(MAX_BACKGROUND);
-        if let Err(largest) = config.set_max_readahead(MAX_WRITE) {
+        if let Err(largest) = config.set_max_readahead(MAX_WRITE_BYTES) {
             let _ = config.set_max_readahead(largest);
         }
         Ok(())

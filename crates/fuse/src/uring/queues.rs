@@ -2,7 +2,7 @@
 
 use super::dispatch::{Request, Service};
 use super::exchange::Exchange;
-use crate::kernel::MAX_WRITE;
+use crate::kernel::MAX_WRITE_BYTES;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 const THREADS_OF_FEW: usize = 4;
 const THREADS_OF_MANY: usize = 2;
 /// Queues up to which each has more threads.
-const FEW: usize = 8;
+const FEW_QUEUES: usize = 8;
 
 /// Starts the threads of all queues of a connection, and returns when the kernel has all exchanges. They end
 /// with the connection.
@@ -23,7 +23,7 @@ const FEW: usize = 8;
 /// The host's. The connection is of no use then.
 pub(super) fn start(service: &Arc<Service>, device: &impl AsFd) -> io::Result<()> {
     let queues = possible_processors()?;
-    let threads = if queues <= FEW { THREADS_OF_FEW } else { THREADS_OF_MANY };
+    let threads = if queues <= FEW_QUEUES { THREADS_OF_FEW } else { THREADS_OF_MANY };
     let (started, all_started) = channel();
     for queue in 0..queues {
         for _ in 0..threads {
@@ -54,7 +54,7 @@ fn run(service: &Service, device: OwnedFd, queue: u16, started: Sender<io::Resul
         own.set(usize::from(queue));
         let _ = sched_setaffinity(None, &own);
     }
-    let registered = Exchange::new(device, queue, MAX_WRITE as usize).and_then(|mut exchange| {
+    let registered = Exchange::new(device, queue, MAX_WRITE_BYTES as usize).and_then(|mut exchange| {
         exchange.register()?;
         Ok(exchange)
     });

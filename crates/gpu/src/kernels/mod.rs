@@ -2,7 +2,7 @@
 
 pub(crate) mod context;
 
-use crate::shared::structures::PUSHED;
+use crate::shared::structures::PUSHED_BYTES;
 use crate::vulkan::{Device, Kernel};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ macro_rules! define_kernels {
                 let make = |name: &'static str, code: &'static [u8]| {
                     let other = replaced.filter(|(other, _)| *other == name);
                     let code = other.map_or(Cow::Borrowed(code), |(_, code)| Cow::Owned(code.to_vec()));
-                    Kernel::new(device, code, PUSHED, workgroup)
+                    Kernel::new(device, code, PUSHED_BYTES, workgroup)
                 };
                 Kernels {
                     $(

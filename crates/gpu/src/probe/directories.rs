@@ -1,6 +1,6 @@
 //! Probes of the kernels that search a volume and list directories.
 
-use super::known::{KnownPaths, MANY, wrong};
+use super::known::{KnownPaths, MANY_FILES, wrong};
 use crate::error::Result;
 use crate::inputs::filter::Filter;
 use crate::kernels::context::DeviceContext;
@@ -45,7 +45,7 @@ pub(crate) fn find(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -> 
         return wrong(FIND, "leaf blocks were left to the host".into());
     }
     let (many, _) = volume.lookup(&caller, root, b"many")?;
-    let there = volume.readdir(&caller, many, 0, 2 * MANY)?;
+    let there = volume.readdir(&caller, many, 0, 2 * MANY_FILES)?;
     let mut found = all.0.iter().filter(|entry| entry.dir == many);
     let is_found = |entry: &DirEntry| {
         found.next().is_some_and(|found| (found.ino, &found.name) == (entry.ino, &entry.name))
@@ -65,7 +65,7 @@ pub(crate) fn leaves(context: &DeviceContext, volume: &Volume, _: &KnownPaths) -
     }
     let (listed, report) = mirrored.list(&dirs, false);
     for (dir, listed) in dirs.iter().zip(listed) {
-        let there = volume.readdir(&caller, *dir, 0, 2 * MANY)?;
+        let there = volume.readdir(&caller, *dir, 0, 2 * MANY_FILES)?;
         if !listed?.iter().map(|one| &one.entry).eq(&there) {
             return wrong(LEAVES, format!("{} entries are not listed as they are", there.len()));
         }

@@ -11,7 +11,7 @@ use lanefs::{Caller, Ino, ResolveOptions, Volume};
 use std::collections::HashMap;
 
 /// Files of the large directory: several regions, so a tree.
-pub(super) const MANY: usize = 4000;
+pub(super) const MANY_FILES: usize = 4000;
 
 /// The volume's hash seed, and two names that have the same hash with it: only a comparison of names tells
 /// them apart.
@@ -49,7 +49,7 @@ impl KnownPaths {
             volume.symlink_at(&caller, dir, name.as_bytes(), to.as_bytes()).map(|attr| attr.ino)
         };
         let many = mkdir(root, "many")?;
-        for number in 0..MANY {
+        for number in 0..MANY_FILES {
             let name = match number % 2 {
                 0 => format!("file {number}"),
                 _ => format!("a file of many with the number {number:0width$}", width = number % 60),

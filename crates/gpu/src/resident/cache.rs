@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a bucket.
-const BUCKET: u64 = CACHE_BUCKET_WORDS as u64 * 4;
+const BUCKET_BYTES: u64 = CACHE_BUCKET_WORDS as u64 * 4;
 
 /// Fewest buckets, where the room suffices: a volume that is small now may grow.
 const BUCKETS: u64 = 4096;
@@ -29,11 +29,11 @@ impl DirectoryCache {
     /// An error of the device.
     pub(crate) fn new(device: &Arc<Device>, entries: u64, room: u64) -> Result<DirectoryCache> {
         // Two buckets for each entry: of a hundred entries some three find both of their slots taken.
-        let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET).min(1 << 31);
+        let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET_BYTES).min(1 << 31);
         while buckets > 0 {
-            match Buffer::new(device, buckets * BUCKET, MemoryLocation::Device) {
+            match Buffer::new(device, buckets * BUCKET_BYTES, MemoryLocation::Device) {
                 Ok(slots) => {
-                    debug_assert!(buckets * BUCKET <= slots.len, "buckets outside the buffer");
+                    debug_assert!(buckets * BUCKET_BYTES <= slots.len, "buckets outside the buffer");
                     let mut work = Commands::new(device)?;
                     work.record(|commands| commands.fill(&slots, slots.len, 0))?;
                     work.submit()?;
@@ -55,7 +55,7 @@ impl DirectoryCache {
 
     /// Returns the bytes of all buckets.
     pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.buckets) * BUCKET
+        u64::from(self.buckets) * BUCKET_BYTES
     }
 
     /// Returns the number of a new dispatch, by which it claims slots.

@@ -13,7 +13,7 @@ use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
 use std::sync::Arc;
 
 /// Bytes of a bucket, and of a unit of records.
-const BUCKET: u64 = DIR_BUCKET_WORDS as u64 * 4;
+const BUCKET_BYTES: u64 = DIR_BUCKET_WORDS as u64 * 4;
 const UNIT: u64 = DIR_UNIT_WORDS as u64 * 4;
 
 /// Units for each bucket. Half of its two slots are in use at most, with 96 bytes of record each.
@@ -63,7 +63,7 @@ impl DirectoryTable {
     /// # Errors
     /// An error of the device.
     pub(crate) fn new(device: &Arc<Device>, inodes: u64, room: u64) -> Result<DirectoryTable> {
-        let mut buckets = (inodes / INODES).max(LEAST_BUCKETS).min(room / (BUCKET + UNITS * UNIT));
+        let mut buckets = (inodes / INODES).max(LEAST_BUCKETS).min(room / (BUCKET_BYTES + UNITS * UNIT));
         buckets = buckets.min(MOST_BUCKETS);
         let mut memory = None;
         while buckets > 0 && memory.is_none() {
@@ -128,7 +128,7 @@ impl DirectoryTable {
         };
         TableAddresses {
             buckets: buckets.address,
-            bucket_count: (buckets.len / BUCKET) as u32,
+            bucket_count: (buckets.len / BUCKET_BYTES) as u32,
             records: records.address,
             units: (records.len / UNIT) as u32,
             epoch: self.epoch,
@@ -157,7 +157,7 @@ impl DirectoryTable {
 impl TableMemory {
     fn new(device: &Arc<Device>, buckets: u64) -> Result<TableMemory> {
         let mut memory = TableMemory {
-            buckets: Buffer::new(device, buckets * BUCKET, MemoryLocation::Device)?,
+            buckets: Buffer::new(device, buckets * BUCKET_BYTES, MemoryLocation::Device)?,
             // The unit before the records has their number.
             records: Buffer::new(device, (1 + buckets * UNITS) * UNIT, MemoryLocation::Device)?,
             forget: Commands::new(device)?,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 const SLAB: u64 = 16;
 
 /// Bytes that are copied to the device at a time.
-const STAGING: u64 = 8 << 20;
+const STAGING_BYTES: u64 = 8 << 20;
 
 /// Most refreshes between a want of memory and the reload.
 const MOST_PATIENCE: u32 = 1024;
@@ -123,8 +123,8 @@ impl Mirror {
             table_staging: Buffer::new(device, count * 12, MemoryLocation::Upload)?,
             versions: Buffer::new(device, blocks * 4, MemoryLocation::Device)?,
             raised: vec![0; blocks as usize],
-            staging: Buffer::new(device, STAGING, MemoryLocation::Upload)?,
-            version_staging: Buffer::new(device, STAGING / BLOCK * 4, MemoryLocation::Upload)?,
+            staging: Buffer::new(device, STAGING_BYTES, MemoryLocation::Upload)?,
+            version_staging: Buffer::new(device, STAGING_BYTES / BLOCK * 4, MemoryLocation::Upload)?,
             work: Commands::new(device)?,
             new_chunks: Vec::new(),
             generation: 0,
@@ -239,10 +239,10 @@ impl Mirror {
                 self.leaves.remove(&block.at);
             }
             debug_assert!(
-                load.used.is_multiple_of(BLOCK) && load.used <= STAGING,
+                load.used.is_multiple_of(BLOCK) && load.used <= STAGING_BYTES,
                 "the staging buffer overflows"
             );
-            if load.used + BLOCK > STAGING {
+            if load.used + BLOCK > STAGING_BYTES {
                 outcome = self.send(&mut load).and_then(|()| self.work.wait());
             }
             let from = load.used as usize..(load.used + BLOCK) as usize;

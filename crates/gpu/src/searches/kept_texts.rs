@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a slab. A driver may have few thousand allocations, so each has many texts.
-const SLAB: u64 = 64 << 20;
+const SLAB_BYTES: u64 = 64 << 20;
 
 /// Texts that a device keeps, by numbers of the caller. Any number of threads may use them.
 ///
@@ -95,7 +95,7 @@ impl KeptTexts {
         let state = &mut *state;
         if state.slabs.last().is_none_or(|last| last.memory.len - last.used < bytes) {
             let left = self.most.saturating_sub(state.taken);
-            let len = SLAB.min(left).max(bytes);
+            let len = SLAB_BYTES.min(left).max(bytes);
             if state.is_full || len > left {
                 return None;
             }

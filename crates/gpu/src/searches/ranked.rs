@@ -13,16 +13,16 @@ use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
 use lanefs_sync::lock::Mutex;
 
 /// Bytes of a program, as the kernels read it. Parameters after it begin at a multiple of their alignment.
-const PROGRAM: u64 = (RankProgram::SIZE as u64).next_multiple_of(64);
+const PROGRAM_BYTES: u64 = (RankProgram::SIZE as u64).next_multiple_of(64);
 
 /// Bytes of paths in one piece of device memory, and a little more.
-const PART: usize = 32 << 20;
+const PART_BYTES: usize = 32 << 20;
 
 /// Most paths: kernels round their number up.
 const MOST_PATHS: usize = 1 << 31;
 
 /// Bytes of the count of scores.
-const TALLY: u64 = SCORE_BUCKETS as u64 * 4;
+const TALLY_BYTES: u64 = SCORE_BUCKETS as u64 * 4;
 
 /// Paths that a device has, for any number of queries. Any number of threads may use it.
 pub struct RankedPaths {
@@ -78,7 +78,7 @@ impl RankedPaths {
         }
         let (mut parts, mut bundles, mut text) = (Vec::new(), PathBundles::default(), Vec::new());
         for number in 0..count as u32 {
-            if bundles.is_whole() && bundles.bytes() >= PART {
+            if bundles.is_whole() && bundles.bytes() >= PART_BYTES {
                 parts.push(Part::new(context, std::mem::take(&mut bundles))?);
             }
             text.clear();
@@ -155,7 +155,7 @@ impl RankedPaths {
         let State { commands, input, scores, tally, .. } = state;
         let kernels = &self.context.kernels;
         let address = input.address();
-        let (program_bytes, mut rest) = input.bytes_mut().split_at_mut(PROGRAM as usize);
+        let (program_bytes, mut rest) = input.bytes_mut().split_at_mut(PROGRAM_BYTES as usize);
         program.write(program_bytes);
         let mut put = |parameters: Parameters| {
             let (first, others) = std::mem::take(&mut rest).split_at_mut(PARAMETERS as usize);
@@ -176,10 +176,10 @@ impl RankedPaths {
                 let parameters = address + self.parameters_at(number);
                 recording.dispatch(&kernels.score, parameters, part.count as u64);
             }
-            tally.clear(recording, TALLY);
+            tally.clear(recording, TALLY_BYTES);
             let parameters = address + self.parameters_at(self.parts.len());
             recording.dispatch(&kernels.tally, parameters, self.count.div_ceil(STRIDE_PATHS) as u64);
-            tally.transfer(recording, TALLY);
+            tally.transfer(recording, TALLY_BYTES);
         })?;
         commands.submit()?;
         commands.wait()?;
@@ -239,7 +239,7 @@ impl RankedPaths {
 
     /// Offset of the parameters of a dispatch.
     fn parameters_at(&self, number: usize) -> u64 {
-        PROGRAM + number as u64 * PARAMETERS
+        PROGRAM_BYTES + number as u64 * PARAMETERS
     }
 
     /// Returns the device's scores and counts for some terms, and its list of the paths with some score.
@@ -298,9 +298,9 @@ impl State {
         let device = &context.device;
         Ok(State {
             commands: Commands::new(device)?,
-            input: Staged::new(device, PROGRAM + (parts as u64 + 2) * PARAMETERS, Direction::ToDevice)?,
+            input: Staged::new(device, PROGRAM_BYTES + (parts as u64 + 2) * PARAMETERS, Direction::ToDevice)?,
             scores: Buffer::new(device, count as u64 * 4, MemoryLocation::Device)?,
-            tally: Staged::new(device, TALLY, Direction::ToHost)?,
+            tally: Staged::new(device, TALLY_BYTES, Direction::ToHost)?,
             best: None,
             scored: None,
         })

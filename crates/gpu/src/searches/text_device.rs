@@ -7,7 +7,7 @@ use crate::vulkan::{Commands, Direction, Recording, Staged};
 use lanefs_sync::lock::Mutex;
 
 /// Bytes of texts on the device in one dispatch.
-pub(crate) const DISPATCH: usize = 16 << 20;
+pub(crate) const DISPATCH_BYTES: usize = 16 << 20;
 
 /// Buffers that are kept.
 const KEPT: usize = 16;
@@ -132,7 +132,7 @@ pub(crate) fn dispatch_len(texts: &[&[u8]], bytes_of: impl Fn(&[u8]) -> usize) -
     let mut bytes = 0;
     let fits = |text: &&&[u8]| {
         bytes += bytes_of(text);
-        bytes <= DISPATCH
+        bytes <= DISPATCH_BYTES
     };
     texts.iter().take_while(fits).count().max(1)
 }

@@ -1,6 +1,6 @@
 //! BLAKE3 hashes of texts.
 
-use super::text_device::{DISPATCH, Sizes, TextBuffers, TextDevice, dispatch_len};
+use super::text_device::{DISPATCH_BYTES, Sizes, TextBuffers, TextDevice, dispatch_len};
 use super::woven::weave_portions;
 use crate::error::Result;
 use crate::inputs::hash_lists::{HashLists, portions_of};
@@ -11,15 +11,17 @@ use crate::shared::structures::{JoinRecord, Parameters, PortionRecord};
 use crate::twin::headers::blake3::Value;
 
 /// Levels of the highest tree of a dispatch.
-const LEVELS: usize = (DISPATCH / PORTION).ilog2() as usize;
+const LEVELS: usize = (DISPATCH_BYTES / PORTION).ilog2() as usize;
 
 /// Bytes of the parameters: of the portions, and of each level.
-const HEADER: usize = PARAMETERS as usize * (1 + LEVELS);
+const HEADER_BYTES: usize = PARAMETERS as usize * (1 + LEVELS);
 
 // The only text of a dispatch may have a full tree. The numbers of portions are below their flag.
 const _: () = {
-    assert!((DISPATCH / PORTION).is_power_of_two() && DISPATCH.is_multiple_of(PORTION * WOVEN_STRIPS));
-    assert!(DISPATCH / PORTION <= IS_ROOT as usize);
+    assert!(
+        (DISPATCH_BYTES / PORTION).is_power_of_two() && DISPATCH_BYTES.is_multiple_of(PORTION * WOVEN_STRIPS)
+    );
+    assert!(DISPATCH_BYTES / PORTION <= IS_ROOT as usize);
 };
 
 /// A device that hashes texts by BLAKE3. Any number of threads may use it.
@@ -32,7 +34,7 @@ pub struct TextHash {
 fn sizes(bytes: u64) -> Sizes {
     let portions = bytes / PORTION as u64;
     let lists = portions * (PortionRecord::SIZE + JoinRecord::SIZE) as u64;
-    Sizes { input: HEADER as u64 + bytes + lists, output: portions * size_of::<Value>() as u64 }
+    Sizes { input: HEADER_BYTES as u64 + bytes + lists, output: portions * size_of::<Value>() as u64 }
 }
 
 /// Returns the bytes that portions take, woven.
@@ -52,7 +54,7 @@ impl TextHash {
         let mut all = Vec::with_capacity(texts.len());
         while let Some(rest) = texts.get(all.len()..).filter(|rest| !rest.is_empty()) {
             let some = &rest[..dispatch_len(rest, bytes_of)];
-            let is_small = bytes_of(some[0]) <= DISPATCH;
+            let is_small = bytes_of(some[0]) <= DISPATCH_BYTES;
             let hashes = is_small.then(|| self.device.attempt(|| self.dispatch(some))).flatten();
             match hashes {
                 Some(hashes) => all.extend(hashes.into_iter().map(Some)),
@@ -71,7 +73,7 @@ impl TextHash {
         let lists = HashLists::new(texts);
         let bytes = woven_bytes(lists.portions.len());
         let mut buffers = self.device.buffers(bytes, sizes)?;
-        weave_portions(texts, &mut buffers.input_mut()[HEADER..][..bytes]);
+        weave_portions(texts, &mut buffers.input_mut()[HEADER_BYTES..][..bytes]);
         let values = self.run(&mut buffers, &lists)?;
         self.device.keep(buffers);
         let hash = |first: &usize| {
@@ -93,15 +95,15 @@ impl TextHash {
         let context = &self.device.context;
         let bytes = woven_bytes(lists.portions.len());
         let (address, answers) = buffers.addresses();
-        let (parameters, rest) = buffers.input_mut().split_at_mut(HEADER);
+        let (parameters, rest) = buffers.input_mut().split_at_mut(HEADER_BYTES);
         let (portions, joins) = rest[bytes..].split_at_mut(lists.portions.len() * PortionRecord::SIZE);
         PortionRecord::write_all(portions, &lists.portions);
         JoinRecord::write_all(joins, lists.levels.iter().flatten());
-        let mut starts = address + (HEADER + bytes) as u64;
+        let mut starts = address + (HEADER_BYTES + bytes) as u64;
         let mut blocks = parameters.chunks_exact_mut(PARAMETERS as usize);
         let mut put = |count: usize, size: usize| {
             let list = Parameters {
-                text: address + HEADER as u64,
+                text: address + HEADER_BYTES as u64,
                 starts,
                 answers,
                 count: count as u32,
@@ -131,7 +133,7 @@ impl TextHash {
     pub(crate) fn hash_directly(&self, woven: &[u8], lists: &HashLists) -> Result<Vec<Value>> {
         debug_assert_eq!(woven.len(), woven_bytes(lists.portions.len()), "a list for each portion");
         let mut buffers = self.device.buffers(woven.len(), sizes)?;
-        buffers.input_mut()[HEADER..][..woven.len()].copy_from_slice(woven);
+        buffers.input_mut()[HEADER_BYTES..][..woven.len()].copy_from_slice(woven);
         self.run(&mut buffers, lists)
     }
 }

@@ -3,10 +3,10 @@
 use super::layout::{ANSWER_INO_SHIFT, ANSWER_KIND_SHIFT, HOST_HEADER};
 use lanefs::{AnswerBlock, AttributeBlock, Column, ColumnSet};
 
-const HEADER: u64 = HOST_HEADER as u64;
+const HEADER_BYTES: u64 = HOST_HEADER as u64;
 
 /// Bytes of an answer without attributes.
-const ENTRY: u64 = size_of::<u64>() as u64;
+const ENTRY_BYTES: u64 = size_of::<u64>() as u64;
 
 /// The answer to a path as the host gets it: code, type and inode number in a word, and the attributes that
 /// are wanted, in the order of [`Column::ALL`].
@@ -32,7 +32,7 @@ impl ColumnLayout {
     pub fn new(stride: u64, wanted: ColumnSet) -> ColumnLayout {
         debug_assert!(stride.is_multiple_of(4), "columns begin at a multiple of 16 bytes");
         let wanted = wanted.attributes();
-        let (mut offsets, mut bytes) = ([0; Column::ALL.len()], HEADER + stride * ENTRY);
+        let (mut offsets, mut bytes) = ([0; Column::ALL.len()], HEADER_BYTES + stride * ENTRY_BYTES);
         for column in Column::ATTRIBUTES.iter().filter(|column| wanted.contains(**column)) {
             offsets[*column as usize] = bytes;
             bytes += stride * column.width() as u64;
@@ -60,10 +60,10 @@ impl ColumnLayout {
     /// Returns the row of a path, in bytes of the host.
     pub(crate) fn row(&self, bytes: &[u8], row: usize) -> AnswerRow {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let at = (HEADER + row as u64 * ENTRY) as usize;
+        let at = (HEADER_BYTES + row as u64 * ENTRY_BYTES) as usize;
         let wanted = Column::ATTRIBUTES.iter().filter(|column| self.wanted.contains(**column));
         AnswerRow {
-            entry: number(bytes.get(at..at + ENTRY as usize).unwrap_or(&[])),
+            entry: number(bytes.get(at..at + ENTRY_BYTES as usize).unwrap_or(&[])),
             attributes: wanted.map(|column| number(self.attribute(bytes, *column, row, 1))).collect(),
         }
     }
@@ -72,7 +72,7 @@ impl ColumnLayout {
     pub(crate) fn block<'a>(&self, bytes: &'a [u8], first: usize, len: usize) -> AnswerBlock<'a> {
         let attributes = AttributeBlock::of(self.wanted, |column| self.attribute(bytes, column, first, len));
         let mut block = AnswerBlock::new(len, attributes);
-        let from = HEADER as usize + first * ENTRY as usize;
+        let from = HEADER_BYTES as usize + first * ENTRY_BYTES as usize;
         let (entries, _) = bytes.get(from..).unwrap_or(&[]).as_chunks();
         let entries = &entries[..len.min(entries.len())];
         // A path without an entry, which there is none, has the number of no code.

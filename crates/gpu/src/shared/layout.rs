@@ -47,7 +47,7 @@ pub(crate) const DIR_BUCKET_WORDS: usize = 2 * DIR_SLOT_WORDS;
 pub(crate) const DIR_HEADER_WORDS: usize = 4;
 pub(crate) const DIR_UNIT_WORDS: usize = 8;
 
-/// Bits of a path's length in a slot, and the longest path that is kept, in bytes.
+/// Bits of a path's length in a slot; the longest path that is kept, in bytes.
 pub(crate) const DIR_LENGTH_BITS: usize = 10;
 pub(crate) const DIR_PATH_MAX: usize = 1008;
 
@@ -396,9 +396,9 @@ const _: () = {
 // costs what it is long and a little more.
 const _: () = {
     const FIRST: u32 = SCORE_MATCH + SCORE_FIRST * MAX_BONUS;
-    const MOST: u32 = FIRST + (SCORE_MATCH + MAX_BONUS) * (MAX_ROWS as u32 - 1);
-    assert!(MAX_BONUS < 1 << CELL_RUN_BITS && MOST < 1 << CELL_SCORE_BITS && GAP_START >= 2);
-    assert!(MOST as u64 + (MAX_RANKED_PATH as u64) < 1 << (u32::BITS - CELL_MOST_SHIFT));
+    const MOST_SCORE: u32 = FIRST + (SCORE_MATCH + MAX_BONUS) * (MAX_ROWS as u32 - 1);
+    assert!(MAX_BONUS < 1 << CELL_RUN_BITS && MOST_SCORE < 1 << CELL_SCORE_BITS && GAP_START >= 2);
+    assert!(MOST_SCORE as u64 + (MAX_RANKED_PATH as u64) < 1 << (u32::BITS - CELL_MOST_SHIFT));
     assert!((FIRST as usize) * MAX_ROWS < SCORE_BUCKETS);
     assert!(PATH_UNDECIDED as usize > MAX_RANKED_PATH && SCORE_UNDECIDED as usize > SCORE_BUCKETS);
     assert!(BUNDLE_PATHS == 32 && STRIDE_PATHS == 32 && MAX_RANKED_PATH.is_multiple_of(TEXT_WORD));

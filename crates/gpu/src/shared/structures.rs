@@ -10,7 +10,7 @@ use declare::structures;
 pub(crate) use declare::{Field, Vector};
 
 /// Bytes that are pushed: the address of [`Parameters`].
-pub(crate) const PUSHED: u32 = size_of::<u64>() as u32;
+pub(crate) const PUSHED_BYTES: u32 = size_of::<u64>() as u32;
 
 structures! {
     /// Parameters of a dispatch. Their address is all that is pushed.

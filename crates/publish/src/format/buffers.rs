@@ -2,7 +2,7 @@
 //! take to be decompressed.
 
 use super::hash::Hash;
-use super::layout::WINDOW;
+use super::layout::WINDOW_BYTES;
 use lanefs::format::BLOCK;
 use lanefs_sync::lock::Mutex;
 use std::fmt;
@@ -34,10 +34,10 @@ impl Buffers {
     /// Returns an empty buffer with room for so many bytes. Small pieces get memory of their own: in a buffer
     /// of a window they would take many times what they have.
     fn take(self: &Arc<Self>, room: usize) -> Buffer {
-        let is_window = room <= WINDOW as usize && room > WINDOW as usize / 2;
+        let is_window = room <= WINDOW_BYTES as usize && room > WINDOW_BYTES as usize / 2;
         let bytes = match is_window.then(|| self.free.lock().pop()).flatten() {
             Some(bytes) => bytes,
-            None => Vec::with_capacity(if is_window { WINDOW as usize } else { room }),
+            None => Vec::with_capacity(if is_window { WINDOW_BYTES as usize } else { room }),
         };
         Buffer { bytes, hashes: OnceLock::new(), home: Arc::clone(self) }
     }
@@ -78,7 +78,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.bytes.capacity() != WINDOW as usize {
+        if self.bytes.capacity() != WINDOW_BYTES as usize {
             return;
         }
         let mut free = self.home.free.lock();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     /// Bytes of the smallest piece that gets a buffer of a window.
-    const LARGE: usize = WINDOW as usize / 2 + 1;
+    const LARGE: usize = WINDOW_BYTES as usize / 2 + 1;
 
     #[test]
     fn a_buffer_is_used_again_and_has_nothing_of_its_last_use() {
@@ -128,7 +128,7 @@ mod tests {
         for len in [1, 4096, LARGE - 1] {
             assert!(buffers.copy(&vec![1; len]).capacity() < len + 64, "{len} bytes");
         }
-        assert_eq!(buffers.copy(&[1; LARGE]).capacity(), WINDOW as usize);
+        assert_eq!(buffers.copy(&[1; LARGE]).capacity(), WINDOW_BYTES as usize);
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         drop(all);
         assert_eq!(buffers.free.lock().len(), BUFFERS);
         buffers.free.lock().clear();
-        drop(buffers.take(WINDOW as usize + 1));
+        drop(buffers.take(WINDOW_BYTES as usize + 1));
         assert!(buffers.free.lock().is_empty());
     }
 }

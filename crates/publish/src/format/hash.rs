@@ -1,6 +1,6 @@
 //! BLAKE3 hashes, which name versions, packs and pieces.
 
-use super::layout::{DIGEST, HASH_BYTES};
+use super::layout::{DIGEST_BYTES, HASH_BYTES};
 use lanefs::format::Array;
 use std::fmt;
 
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Hash(pub [u8; HASH_BYTES]);
 
 /// The first bytes of a block's hash, by which publishers compare blocks.
-pub(crate) type Digest = [u8; DIGEST];
+pub(crate) type Digest = [u8; DIGEST_BYTES];
 
 impl Hash {
     /// Returns the hash of some bytes.
@@ -57,8 +57,8 @@ impl fmt::Debug for Hash {
 impl Hash {
     /// The digest of a block with this hash.
     pub(crate) fn digest(&self) -> Digest {
-        let mut digest = [0; DIGEST];
-        digest.copy_from_slice(&self.0[..DIGEST]);
+        let mut digest = [0; DIGEST_BYTES];
+        digest.copy_from_slice(&self.0[..DIGEST_BYTES]);
         digest
     }
 

@@ -23,10 +23,10 @@ pub(crate) const VOLUME: u32 = 0;
 /// Bytes of a BLAKE3 hash.
 pub(crate) const HASH_BYTES: usize = 32;
 /// Bytes of a block's digest: the first of its BLAKE3 hash.
-pub(crate) const DIGEST: usize = 16;
+pub(crate) const DIGEST_BYTES: usize = 16;
 
 /// Bytes of a window: 64 blocks of the volume.
-pub(crate) const WINDOW: u64 = 64 * lanefs::format::BLOCK;
+pub(crate) const WINDOW_BYTES: u64 = 64 * lanefs::format::BLOCK;
 /// Windows that a leaf page covers, and pages that a page above covers.
 pub(crate) const FANOUT: u64 = 1024;
 /// Pieces of one window at most, and those of them that are its own.
@@ -35,22 +35,22 @@ pub(crate) const MAX_OWN_PIECES: usize = 4;
 /// Levels of pages at most: enough for the largest volume.
 pub(crate) const MAX_LEVEL: u32 = 3;
 /// Bytes of stored pieces from which a pack is complete.
-pub(crate) const PACK: u64 = 32 << 20;
+pub(crate) const PACK_BYTES: u64 = 32 << 20;
 /// Bytes of a pack at most.
-pub(crate) const MAX_PACK: u64 = 1 << 30;
+pub(crate) const MAX_PACK_BYTES: u64 = 1 << 30;
 /// Bytes of a page before its compression at most: those with eight pieces for each window, each of another
 /// pack, have 1.2 MiB.
-pub(crate) const MAX_PAGE: usize = 2 << 20;
-/// Bytes of a page for each of its stored bytes at most, and so many more. (Pages of zeros, whose pieces
-/// have one hash and one content, reach some 30.)
+pub(crate) const MAX_PAGE_BYTES: usize = 2 << 20;
+/// Largest size of a page as a multiple of its stored one, and so many bytes more. (Pages of zeros, whose
+/// pieces have one hash and one content, reach some 30.)
 pub(crate) const MAX_PAGE_RATIO: u64 = 256;
 pub(crate) const PAGE_FLOOR: u64 = 4096;
 /// Bytes of a root at most.
-pub(crate) const MAX_ROOT: usize = 1 << 20;
+pub(crate) const MAX_ROOT_BYTES: usize = 1 << 20;
 /// Bytes of the end of a pack at most.
-pub(crate) const MAX_FOOTER: usize = 64 << 20;
+pub(crate) const MAX_FOOTER_BYTES: usize = 64 << 20;
 /// Bytes of a root that stands after its tag, too, at most: both come in the first flight of a connection.
-pub(crate) const MAX_TAG_ROOT: usize = 12 << 10;
+pub(crate) const MAX_TAG_ROOT_BYTES: usize = 12 << 10;
 /// Ranges of packs that a root names at most.
 pub(crate) const MAX_RANGES: usize = 256;
 /// Objects that one list condemns at most.
@@ -265,12 +265,12 @@ layout! {
 }
 
 /// Bytes of the structures of [`UNBOUND`] that are shorter: they end before `CONTENT` and `CODEC`.
-pub(crate) const UNBOUND_PIECE: usize = piece_ref::CONTENT.offset;
+pub(crate) const UNBOUND_PIECE_BYTES: usize = piece_ref::CONTENT.offset;
 pub(crate) const UNBOUND_ENTRY: usize = pack_entry::CODEC.offset;
 
 /// Bytes of a reference to a piece by the version of the format.
 pub(crate) fn size_of_piece(version: u32) -> usize {
-    if version == UNBOUND { UNBOUND_PIECE } else { piece_ref::SIZE }
+    if version == UNBOUND { UNBOUND_PIECE_BYTES } else { piece_ref::SIZE }
 }
 
 /// Bytes of an entry of a pack by the version of the format.

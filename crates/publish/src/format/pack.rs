@@ -2,7 +2,8 @@
 
 use super::hash::{Digest, Hash};
 use super::layout::{
-    DIGEST, MAX_FOOTER, PACK, PACK_MAGIC, VERSION, WINDOW, pack_end, pack_entry, size_of_entry,
+    DIGEST_BYTES, MAX_FOOTER_BYTES, PACK_BYTES, PACK_MAGIC, VERSION, WINDOW_BYTES, pack_end, pack_entry,
+    size_of_entry,
 };
 use super::packs::{self, PackRef, Stored};
 use super::page::raw_bytes;
@@ -61,7 +62,7 @@ impl PackBuilder {
     /// True where the pack is large enough, or its footer: pieces that compress well take more bytes there
     /// than in the pack.
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= PACK || self.footer_len >= MAX_FOOTER / 2
+        self.len() >= PACK_BYTES || self.footer_len >= MAX_FOOTER_BYTES / 2
     }
 
     /// Adds stored bytes and returns their offset.
@@ -81,7 +82,7 @@ impl PackBuilder {
     ) -> u32 {
         debug_assert_eq!(digests.len(), blocks.count_ones() as usize, "a digest for each block");
         let offset = self.add(&packed.bytes);
-        self.footer_len += pack_entry::SIZE + digests.len() * DIGEST;
+        self.footer_len += pack_entry::SIZE + digests.len() * DIGEST_BYTES;
         let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
         self.entries.push(Entry { window, blocks, offset, bytes, codec, hash, digests });
         offset
@@ -90,7 +91,7 @@ impl PackBuilder {
     /// Completes the pack.
     pub(crate) fn finish(mut self) -> Pack {
         let footer = self.footer();
-        debug_assert!(footer.len() <= MAX_FOOTER, "a footer of {} bytes", footer.len());
+        debug_assert!(footer.len() <= MAX_FOOTER_BYTES, "a footer of {} bytes", footer.len());
         self.bytes.extend_from_slice(&footer);
         let name =
             PackRef { name: Hash::of(&footer), bytes: self.bytes.len() as u64, footer: footer.len() as u32 };
@@ -101,7 +102,7 @@ impl PackBuilder {
         let mut footer = Vec::new();
         for entry in &self.entries {
             append(&mut footer, pack_entry::SIZE, |bytes| {
-                pack_entry::POSITION.write(bytes, entry.window * WINDOW);
+                pack_entry::POSITION.write(bytes, entry.window * WINDOW_BYTES);
                 pack_entry::BLOCKS.write(bytes, entry.blocks);
                 pack_entry::OFFSET.write(bytes, entry.offset);
                 pack_entry::STORED.write(bytes, entry.bytes);
@@ -112,7 +113,7 @@ impl PackBuilder {
         let digests = self.entries.iter().flat_map(|entry| &entry.digests);
         let before = footer.len();
         digests.for_each(|digest| footer.extend_from_slice(digest));
-        let digests = (footer.len() - before) / DIGEST;
+        let digests = (footer.len() - before) / DIGEST_BYTES;
         let len = footer.len() + pack_end::SIZE;
         append(&mut footer, pack_end::SIZE, |end| {
             pack_end::MAGIC.write(end, PACK_MAGIC);
@@ -142,7 +143,7 @@ impl PackEnd {
     pub(crate) fn parse(bytes: &[u8]) -> Result<PackEnd, Bad> {
         let version = check(bytes, PACK_MAGIC, "is not a pack")?;
         let footer = get(pack_end::FOOTER, bytes)?;
-        if !(pack_end::SIZE..=MAX_FOOTER).contains(&(footer as usize)) {
+        if !(pack_end::SIZE..=MAX_FOOTER_BYTES).contains(&(footer as usize)) {
             return Err("has a footer of an impossible size");
         }
         let uuid = bytes.get(pack_end::UUID.offset..).and_then(|rest| rest.first_chunk()).ok_or(CUT_OFF)?;
@@ -161,7 +162,7 @@ pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, B
     let mut digests = Input(input.0);
     for bytes in list {
         let entry = parse_entry(bytes, &mut digests)?;
-        entry.stored(*pack).checked(WINDOW as usize)?;
+        entry.stored(*pack).checked(WINDOW_BYTES as usize)?;
         entries.push(entry);
     }
     if digests.0.len() != pack_end::SIZE {
@@ -173,20 +174,20 @@ pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, B
 fn parse_entry(bytes: &[u8], digests: &mut Input<'_>) -> Result<Entry, Bad> {
     let position = get(pack_entry::POSITION, bytes)?;
     let blocks = get(pack_entry::BLOCKS, bytes)?;
-    if !position.is_multiple_of(WINDOW) || blocks == 0 {
+    if !position.is_multiple_of(WINDOW_BYTES) || blocks == 0 {
         return Err("has a piece of no window");
     }
     let stored = get(pack_entry::STORED, bytes)?;
     // In version 2 the structure ends before the codec.
     let codec = pack_entry::CODEC.read(bytes).unwrap_or(packs::codec_of(stored, raw_bytes(blocks)));
     Ok(Entry {
-        window: position / WINDOW,
+        window: position / WINDOW_BYTES,
         blocks,
         offset: get(pack_entry::OFFSET, bytes)?,
         bytes: stored,
         codec,
         hash: Hash::read(pack_entry::HASH, bytes).ok_or(CUT_OFF)?,
-        digests: digests.take(blocks.count_ones() as usize * DIGEST)?.as_chunks().0.to_vec(),
+        digests: digests.take(blocks.count_ones() as usize * DIGEST_BYTES)?.as_chunks().0.to_vec(),
     })
 }
 
@@ -201,11 +202,11 @@ mod tests {
         let compressed = crate::format::piece::pack(&[0; 4096], 1);
         // Windows of zeros: a few bytes each, and 64 digests.
         while !pack.is_full() {
-            pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST]; 64], &compressed);
+            pack.add_piece(pieces, u64::MAX, vec![[0; DIGEST_BYTES]; 64], &compressed);
             pieces += 1;
         }
         let pack = pack.finish();
-        assert!(pack.bytes.len() < PACK as usize + MAX_FOOTER / 2, "{} bytes", pack.bytes.len());
+        assert!(pack.bytes.len() < PACK_BYTES as usize + MAX_FOOTER_BYTES / 2, "{} bytes", pack.bytes.len());
         let footer = &pack.bytes[pack.bytes.len() - pack.name.footer as usize..];
         assert_eq!(parse_footer(&pack.name, footer).map(|entries| entries.len() as u64), Ok(pieces));
     }

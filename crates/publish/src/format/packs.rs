@@ -1,7 +1,7 @@
 //! References to packs and to stored bytes in them.
 
 use super::hash::Hash;
-use super::layout::{MAX_FOOTER, MAX_PACK, pack_end, pack_name};
+use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, pack_end, pack_name};
 use super::words::{Bad, Input, append, get};
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ impl PackRef {
         let pack =
             PackRef { name, bytes: get(pack_name::BYTES, bytes)?, footer: get(pack_name::FOOTER, bytes)? };
         let footer = u64::from(pack.footer);
-        let is_sound = pack.bytes <= MAX_PACK
-            && (pack_end::SIZE as u64..=MAX_FOOTER as u64).contains(&footer)
+        let is_sound = pack.bytes <= MAX_PACK_BYTES
+            && (pack_end::SIZE as u64..=MAX_FOOTER_BYTES as u64).contains(&footer)
             && footer <= pack.bytes;
         if is_sound { Ok(pack) } else { Err("names a pack of an impossible size") }
     }

@@ -3,8 +3,8 @@
 use super::buffers::Buffer;
 use super::hash::Hash;
 use super::layout::{
-    FANOUT, MAX_LEVEL, MAX_PAGE, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
-    WINDOW, page, page_ref, piece_ref, size_of_piece,
+    FANOUT, MAX_LEVEL, MAX_PAGE_BYTES, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
+    WINDOW_BYTES, page, page_ref, piece_ref, size_of_piece,
 };
 use super::packs::{self, PackList, Stored};
 use super::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
@@ -99,7 +99,7 @@ pub(crate) fn windows(level: u32) -> u64 {
 
 /// Level of the pages that the root of a volume names.
 pub(crate) fn top_level(volume_bytes: u64) -> u32 {
-    let count = volume_bytes.div_ceil(WINDOW);
+    let count = volume_bytes.div_ceil(WINDOW_BYTES);
     (0..MAX_LEVEL).find(|level| count <= windows(*level) * FANOUT).unwrap_or(MAX_LEVEL)
 }
 
@@ -251,7 +251,7 @@ fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes
         codec,
         hash: Hash::read(piece_ref::HASH, bytes).ok_or(CUT_OFF)?,
     };
-    let stored = stored.checked(WINDOW as usize)?;
+    let stored = stored.checked(WINDOW_BYTES as usize)?;
     Ok(Piece { window, is_metadata: flags & METADATA != 0, taken, blocks, borrowed, stored, content })
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn raw_bytes(blocks: u64) -> u32 {
 
 /// The blocks of a window that are inside the volume.
 pub(crate) fn window_blocks(window: u64, volume_bytes: u64) -> u64 {
-    let inside = (volume_bytes / BLOCK).saturating_sub(window.saturating_mul(WINDOW / BLOCK));
+    let inside = (volume_bytes / BLOCK).saturating_sub(window.saturating_mul(WINDOW_BYTES / BLOCK));
     if inside >= 64 { u64::MAX } else { (1 << inside) - 1 }
 }
 
@@ -317,7 +317,7 @@ pub(crate) fn parse_refs(
         if !is_justified(stored.bytes, stored.raw) {
             return Err("refers to a page that is far larger than its stored bytes allow");
         }
-        let page = PageRef { number: first + index, stored: stored.checked(MAX_PAGE)? };
+        let page = PageRef { number: first + index, stored: stored.checked(MAX_PAGE_BYTES)? };
         if index >= FANOUT || refs.last().is_some_and(|last| last.number >= page.number) {
             return Err("has pages out of order");
         }

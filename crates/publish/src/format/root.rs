@@ -2,8 +2,8 @@
 
 use super::hash::Hash;
 use super::layout::{
-    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT, MAX_TAG_ROOT, ROOT_MAGIC, TAG_MAGIC, UNBOUND, VERSION,
-    VOLUME, range, root, tag,
+    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT_BYTES, MAX_TAG_ROOT_BYTES, ROOT_MAGIC, TAG_MAGIC, UNBOUND,
+    VERSION, VOLUME, range, root, tag,
 };
 use super::packs::{self, PackList, PackRef};
 use super::page::{self, PageRef, append_ref, parse_refs};
@@ -59,7 +59,7 @@ pub(crate) fn object(version: &Hash) -> String {
 impl Root {
     /// Parses a root whose hash was verified.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Root, Bad> {
-        if bytes.len() > MAX_ROOT {
+        if bytes.len() > MAX_ROOT_BYTES {
             return Err("is too large");
         }
         let mut input = Input(bytes);
@@ -176,7 +176,7 @@ pub struct Tag {
 
 impl Tag {
     /// Bytes of an object of a tag at most.
-    pub(crate) const MAX: usize = tag::SIZE + MAX_TAG_ROOT;
+    pub(crate) const MAX_BYTES: usize = tag::SIZE + MAX_TAG_ROOT_BYTES;
 
     /// Parses the object of a tag. Returns also the bytes of the root that it has; they are not verified.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Tag, Option<&[u8]>), Bad> {
@@ -186,7 +186,7 @@ impl Tag {
             return Err("is damaged: its hash differs");
         }
         let root_bytes = get(tag::ROOT_BYTES, bytes)?;
-        if root_bytes as usize > MAX_ROOT {
+        if root_bytes as usize > MAX_ROOT_BYTES {
             return Err("names a root of an impossible size");
         }
         let root = (!rest.is_empty()).then_some(rest);
@@ -214,7 +214,7 @@ impl Tag {
         tag::PUBLISHED.write(&mut bytes, self.published);
         let check = Hash::of(&bytes[..tag::SIZE - HASH_BYTES]);
         check.write(tag::CHECK, &mut bytes);
-        if root.len() <= MAX_TAG_ROOT {
+        if root.len() <= MAX_TAG_ROOT_BYTES {
             bytes.extend_from_slice(root);
         }
         bytes

@@ -4,7 +4,7 @@ use super::choose::{Candidate, Loan};
 use crate::condemned;
 use crate::error::Result;
 use crate::format::hash::Hash;
-use crate::format::layout::{VERSION, WINDOW, pack_end};
+use crate::format::layout::{VERSION, WINDOW_BYTES, pack_end};
 use crate::format::pack::{Entry, PackEnd};
 use crate::format::packs::{self, PackRef};
 use crate::format::page::{Page, PageRef, Piece};
@@ -26,7 +26,7 @@ const FOOTERS: u64 = 256;
 /// Packs of interrupted uploads that are looked at, the newest first.
 const MAX_UNNAMED: usize = 1024;
 /// Seconds by which the clocks of a publisher and the store may differ.
-const CLOCKS: i64 = 3600;
+const CLOCKS_APART_SECONDS: i64 = 3600;
 
 /// Footers by pack.
 pub(super) type Footers = HashMap<PackRef, Arc<Footer>>;
@@ -117,7 +117,7 @@ impl Base {
                     .is_none_or(|name| !list.packs.contains(&name) || named.contains(&name))
             });
         }
-        let since = tag.map_or(i64::MIN, |tag| tag.published / 1_000_000_000 - CLOCKS);
+        let since = tag.map_or(i64::MIN, |tag| tag.published / 1_000_000_000 - CLOCKS_APART_SECONDS);
         base.take_unnamed(fetcher, &listed, &named, since);
         for pack in listed {
             base.listed.extend(Hash::parse(&pack.name).map(|name| (name, pack.bytes)));
@@ -178,7 +178,7 @@ impl Base {
     pub(super) fn footers(&self, fetcher: &Fetcher, windows: &[UsedBlocks]) -> Result<Footers> {
         let mut found = Footers::new();
         let mut missing = HashSet::new();
-        let pieces = windows.iter().filter_map(|window| self.pieces.get(&(window.position / WINDOW)));
+        let pieces = windows.iter().filter_map(|window| self.pieces.get(&(window.position / WINDOW_BYTES)));
         for pack in pieces.flatten().map(|piece| piece.stored.pack) {
             match self.footers.lock().get(&pack) {
                 Some(footer) => drop(found.insert(pack, footer)),

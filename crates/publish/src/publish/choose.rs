@@ -3,7 +3,7 @@
 use super::equal::{Borrowed, EqualBlocks, Lender};
 use crate::format::buffers::Buffer;
 use crate::format::hash::{Digest, Hash};
-use crate::format::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW};
+use crate::format::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW_BYTES};
 use crate::format::packs::Stored;
 use crate::format::page::Piece;
 use crate::format::piece::{self, Packed};
@@ -139,7 +139,7 @@ fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]
         });
         let Some((taken, candidate)) = best.filter(|(taken, _)| *taken != 0) else { break };
         let piece = Piece {
-            window: window.position / WINDOW,
+            window: window.position / WINDOW_BYTES,
             is_metadata: window.is_metadata,
             taken,
             blocks: candidate.blocks,

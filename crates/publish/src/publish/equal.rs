@@ -8,7 +8,7 @@ use lanefs::format::BLOCK;
 use std::collections::{HashMap, VecDeque};
 
 /// Blocks that are remembered at most: those of 8 GiB, in some 110 MiB of memory. The oldest are forgotten.
-const REMEMBERED: usize = 1 << 21;
+const REMEMBERED_BLOCKS: usize = 1 << 21;
 
 /// A piece from which other windows may borrow.
 pub(super) struct Lender {
@@ -106,7 +106,7 @@ impl EqualBlocks {
 
     /// Forgets the oldest pieces where there are too many blocks.
     pub(super) fn trim(&mut self) {
-        self.trim_to(REMEMBERED);
+        self.trim_to(REMEMBERED_BLOCKS);
     }
 
     fn trim_to(&mut self, most: usize) {

@@ -20,7 +20,7 @@ mod upload;
 use crate::condemned;
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
-use crate::format::layout::{VERSION, WINDOW};
+use crate::format::layout::{VERSION, WINDOW_BYTES};
 use crate::format::pack::PackBuilder;
 use crate::format::packs::{PackNumber, Stored};
 use crate::format::page::{Piece, raw_bytes};
@@ -44,7 +44,7 @@ use std::sync::Arc;
 use upload::Uploader;
 
 /// Windows that are read and compressed at the same time: 16 MiB.
-const BATCH: usize = 64;
+const BATCH_WINDOWS: usize = 64;
 
 /// Level of compression by default.
 pub const DEFAULT_LEVEL: i32 = 9;
@@ -217,7 +217,9 @@ impl Job<'_> {
         let mut pack = PackBuilder::new(self.base.uuid);
         let mut is_metadata = true;
         let mut equal = EqualBlocks::new();
-        for batch in used.chunk_by(|a, b| a.is_metadata == b.is_metadata).flat_map(|run| run.chunks(BATCH)) {
+        for batch in
+            used.chunk_by(|a, b| a.is_metadata == b.is_metadata).flat_map(|run| run.chunks(BATCH_WINDOWS))
+        {
             if !(self.progress)(sums.blocks, all) {
                 return Err(Error::Interrupted);
             }
@@ -382,7 +384,7 @@ fn examine<'f>(
     (window, content): (&UsedBlocks, &Content),
     footers: &'f Footers,
 ) -> Examined<'f> {
-    let mut candidates = base.candidates(window.position / WINDOW, footers);
+    let mut candidates = base.candidates(window.position / WINDOW_BYTES, footers);
     let damaged = damaged.lock();
     candidates.retain(|candidate| !damaged.contains(&candidate.stored));
     drop(damaged);
@@ -397,7 +399,7 @@ fn add_piece(
     pack: &mut PackBuilder,
     uploader: &Uploader<'_, '_>,
 ) -> Placed {
-    let number = window.position / WINDOW;
+    let number = window.position / WINDOW_BYTES;
     let offset = pack.add_piece(number, new.blocks, new.digests, packed);
     let stored = Stored {
         pack: upload::INCOMPLETE,
@@ -422,7 +424,7 @@ fn add_piece(
 /// Refers to blocks of another window's piece.
 fn borrow(window: &UsedBlocks, loan: &Borrowed, content: Hash, lender: &Lender) -> Placed {
     let piece = Piece {
-        window: window.position / WINDOW,
+        window: window.position / WINDOW_BYTES,
         is_metadata: window.is_metadata,
         taken: loan.taken,
         blocks: lender.blocks,

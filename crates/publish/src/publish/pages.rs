@@ -13,7 +13,7 @@ use crate::format::root::Range;
 use std::collections::HashSet;
 
 /// Bytes between two pieces of metadata that belong to one range all the same.
-const GAP: u64 = 64 << 10;
+const GAP_BYTES: u64 = 64 << 10;
 
 impl Job<'_> {
     /// Makes the pages of all levels, and stores those that the version before does not have. The pieces are
@@ -114,5 +114,5 @@ pub(super) fn ranges(pieces: &[Piece]) -> Vec<Range> {
 
 fn is_near(range: &Range, next: &Stored) -> bool {
     let end = u64::from(range.offset) + u64::from(range.bytes);
-    range.pack == next.pack && u64::from(next.offset) <= end + GAP
+    range.pack == next.pack && u64::from(next.offset) <= end + GAP_BYTES
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// Bytes of a request that reads a pack.
-const READ: usize = 4 << 20;
+const READ_BYTES: usize = 4 << 20;
 /// Packs that are written at the same time.
 const WRITERS: usize = 4;
 
@@ -89,10 +89,10 @@ impl<'s, 'b> Uploader<'s, 'b> {
             return false;
         }
         let is_same = |(number, part): (usize, &[u8])| {
-            let at = (number * READ) as u64;
+            let at = (number * READ_BYTES) as u64;
             self.objects.read_pack(name, at, part.len() as u64).is_ok_and(|bytes| bytes == part)
         };
-        self.base.trusts(&name.name) || pack.bytes.chunks(READ).enumerate().all(is_same)
+        self.base.trusts(&name.name) || pack.bytes.chunks(READ_BYTES).enumerate().all(is_same)
     }
 
     /// The pack with this number.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of one request that reads ahead.
-const REQUEST: u64 = 2 << 20;
+const REQUEST_BYTES: u64 = 2 << 20;
 /// Requests that read ahead at the same time.
 const REQUESTS: usize = 32;
 
@@ -82,7 +82,7 @@ fn ranges(manifest: &Manifest, most: u64) -> Vec<Range> {
         let bytes = take(&mut left, range.bytes.into());
         let mut done = 0;
         while done < bytes {
-            let count = (bytes - done).min(REQUEST);
+            let count = (bytes - done).min(REQUEST_BYTES);
             parts.push(Range { pack: range.pack, offset: range.offset + done as u32, bytes: count as u32 });
             done += count;
         }

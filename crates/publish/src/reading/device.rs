@@ -4,7 +4,7 @@ use super::fetch::{Bytes, Counts, Fetcher};
 use super::manifest::Manifest;
 use super::read_ahead::ReadAhead;
 use crate::error::{Error, Result};
-use crate::format::layout::WINDOW;
+use crate::format::layout::WINDOW_BYTES;
 use crate::format::packs::Stored;
 use crate::format::page::Piece;
 use lanefs::format::BLOCK;
@@ -100,7 +100,7 @@ impl PublicationDevice {
                 pieces
             }
         };
-        parts.iter().map(|part| find(part.at / WINDOW)).collect()
+        parts.iter().map(|part| find(part.at / WINDOW_BYTES)).collect()
     }
 
     fn report(&self, error: Error) -> io::Error {
@@ -116,8 +116,8 @@ impl PublicationDevice {
 
 /// The blocks of its window that a part touches.
 fn blocks(part: &Part) -> u64 {
-    let first = part.at % WINDOW / BLOCK;
-    let end = (part.at % WINDOW + part.range.len() as u64).div_ceil(BLOCK);
+    let first = part.at % WINDOW_BYTES / BLOCK;
+    let end = (part.at % WINDOW_BYTES + part.range.len() as u64).div_ceil(BLOCK);
     let below = |count: u64| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
     below(end) & !below(first)
 }
@@ -129,7 +129,7 @@ fn copy(
     pieces: &[Piece],
     bytes: &HashMap<Stored, Result<Bytes>>,
 ) -> Result<()> {
-    let (at, len) = (at % WINDOW, buffer.len() as u64);
+    let (at, len) = (at % WINDOW_BYTES, buffer.len() as u64);
     let mut done = 0;
     while done < len {
         let (block, skip) = ((at + done) / BLOCK, (at + done) % BLOCK);
@@ -156,7 +156,7 @@ fn split(request: usize, at: u64, len: usize) -> impl Iterator<Item = Part> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = at + done as u64;
-        let range = done..len.min(done + (WINDOW - at % WINDOW) as usize);
+        let range = done..len.min(done + (WINDOW_BYTES - at % WINDOW_BYTES) as usize);
         done = range.end;
         (!range.is_empty()).then_some(Part { request, at, range })
     })

@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Requests of one call that are under way at the same time.
 const REQUESTS: usize = 32;
 /// Bytes between two pieces that are read and dropped rather than asked for in two requests.
-const GAP: u64 = 64 << 10;
+const GAP_BYTES: u64 = 64 << 10;
 /// Most bytes of one request.
-const REQUEST: u64 = 4 << 20;
+const REQUEST_BYTES: u64 = 4 << 20;
 
 /// The bytes of a piece or page, verified and decompressed.
 pub(crate) type Bytes = Arc<Buffer>;
@@ -398,6 +398,6 @@ fn join<T>(mut wanted: Vec<T>, stored: impl Fn(&T) -> &Stored) -> Vec<Vec<T>> {
 
 fn follows(first: &Stored, last: &Stored, next: &Stored) -> bool {
     last.pack == next.pack
-        && u64::from(next.offset) <= end(last) + GAP
-        && end(next).saturating_sub(first.offset.into()) <= REQUEST
+        && u64::from(next.offset) <= end(last) + GAP_BYTES
+        && end(next).saturating_sub(first.offset.into()) <= REQUEST_BYTES
 }

@@ -4,7 +4,7 @@ use super::fetch::Fetcher;
 use super::lru::Lru;
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
-use crate::format::layout::{FANOUT, MAX_ROOT};
+use crate::format::layout::{FANOUT, MAX_ROOT_BYTES};
 use crate::format::packs::Stored;
 use crate::format::page::{self, Page, PageRef, Piece};
 use crate::format::root::{self, Named, Root};
@@ -12,9 +12,9 @@ use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 
 /// Bytes of pages that are kept in memory: those of some 40 GiB of windows with one piece each.
-const MEMORY: u64 = 32 << 20;
+const MEMORY_BYTES: u64 = 32 << 20;
 /// Bytes, as decompressed, of the pages that are fetched together, but for a single one.
-const STEP: u64 = 8 << 20;
+const STEP_BYTES: u64 = 8 << 20;
 
 /// The manifest of a version.
 pub(crate) struct Manifest {
@@ -45,13 +45,13 @@ impl Manifest {
         let is_cached = cached.is_some();
         let bytes = match cached.or(root.filter(|bytes| Hash::of(bytes) == version)) {
             Some(bytes) => bytes,
-            None => fetcher.objects.read_named(&object, &version, most.min(MAX_ROOT) as u64)?,
+            None => fetcher.objects.read_named(&object, &version, most.min(MAX_ROOT_BYTES) as u64)?,
         };
         let root = Root::parse(&bytes).map_err(|why| fetcher.objects.damaged(&object, why))?;
         if let Some(cache) = fetcher.cache().filter(|_| !is_cached) {
             cache.put(&version, &bytes);
         }
-        Ok((Manifest { version, root, pages: Lru::new(MEMORY).into() }, bytes, is_cached))
+        Ok((Manifest { version, root, pages: Lru::new(MEMORY_BYTES).into() }, bytes, is_cached))
     }
 
     /// Returns the pieces of a window.
@@ -139,7 +139,7 @@ fn steps(level: u32, refs: &[PageRef]) -> impl Iterator<Item = &[PageRef]> {
     let mut bytes = 0;
     refs.chunk_by(move |page, next| {
         bytes += u64::from(page.stored.raw);
-        let goes_on = level == 0 && bytes + u64::from(next.stored.raw) <= STEP;
+        let goes_on = level == 0 && bytes + u64::from(next.stored.raw) <= STEP_BYTES;
         bytes = if goes_on { bytes } else { 0 };
         goes_on
     })

@@ -6,7 +6,7 @@
 
 use super::fetch::Fetcher;
 use super::manifest::Manifest;
-use crate::format::layout::WINDOW;
+use crate::format::layout::WINDOW_BYTES;
 use crate::format::packs::Stored;
 use lanefs_sync::lock::Mutex;
 use std::ops::Range;
@@ -80,7 +80,11 @@ impl Streams {
 impl ReadAhead {
     /// Reads ahead for a fetcher that keeps so many bytes of pieces.
     pub(crate) fn new(memory: u64) -> Self {
-        ReadAhead { streams: Mutex::default(), under_way: AtomicU64::new(0), most: memory / SHARE / WINDOW }
+        ReadAhead {
+            streams: Mutex::default(),
+            under_way: AtomicU64::new(0),
+            most: memory / SHARE / WINDOW_BYTES,
+        }
     }
 
     /// Notes that windows of data were asked for together, and fetches what comes next, in threads of its
@@ -108,7 +112,7 @@ impl ReadAhead {
     /// Fetches windows that are counted as under way.
     fn begin(self: &Arc<Self>, part: Range<u64>, fetcher: &Arc<Fetcher>, manifest: &Arc<Manifest>) {
         let place = Place { ahead: Arc::clone(self), count: part.end - part.start };
-        if part.start * WINDOW >= manifest.root.facts.volume_bytes {
+        if part.start * WINDOW_BYTES >= manifest.root.facts.volume_bytes {
             return;
         }
         let (fetcher, manifest) = (Arc::clone(fetcher), Arc::clone(manifest));

@@ -6,9 +6,9 @@ use lanefs_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 
 /// Entries in one read of a directory.
-const PAGE: usize = 8192;
+const PAGE_ENTRIES: usize = 8192;
 /// Bytes of a path of a directory at most.
-const MAX_PATH: usize = 1 << 30;
+const MAX_PATH_BYTES: usize = 1 << 30;
 
 /// A directory, or any other file, below which names are gathered.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ impl Gathering<'_> {
         let mut all: Vec<DirEntry> = Vec::new();
         while !(self.stop)() {
             let cookie = all.last().map_or(0, |last| last.cookie);
-            match self.volume.readdir(next.ino, cookie, PAGE) {
+            match self.volume.readdir(next.ino, cookie, PAGE_ENTRIES) {
                 Ok(page) if page.is_empty() => break,
                 Ok(page) => all.extend(page),
                 Err(error) => {
@@ -300,7 +300,7 @@ impl Names {
         let above = parent.and_then(|parent| self.dirs.get(parent as usize));
         let (path_len, level, depth, is_ascii) =
             above.map_or((0, 0, 0, true), |dir| (dir.path_len, dir.level + 1, dir.depth + 1, dir.is_ascii));
-        let fits = (path_len as usize + segment.len()).max(segment.len()) < MAX_PATH;
+        let fits = (path_len as usize + segment.len()).max(segment.len()) < MAX_PATH_BYTES;
         let segment = if fits { segment } else { &[] };
         let first = self.entries.len();
         let room = (u32::MAX as usize).saturating_sub(first);

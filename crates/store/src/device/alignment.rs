@@ -9,7 +9,7 @@ use std::io;
 const CAUTIOUS: Alignment = Alignment { position: 4096, memory: 4096 };
 
 /// Largest alignment that is believed, in bytes: a larger one makes bounce buffers absurd.
-const MAX_ALIGNMENT: u64 = 1 << 20;
+const MAX_ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// The numbers of bytes of which positions and lengths, and addresses, of direct I/O are multiples. Both are
 /// powers of two.
@@ -75,13 +75,13 @@ fn alignment_of(file: &File, raw: bool) -> Option<Alignment> {
     {
         let position = u64::from(stat.stx_dio_offset_align);
         let memory = u64::from(stat.stx_dio_mem_align);
-        let sound = |value: u64| value.is_power_of_two() && value <= MAX_ALIGNMENT;
+        let sound = |value: u64| value.is_power_of_two() && value <= MAX_ALIGNMENT_BYTES;
         return (sound(position) && sound(memory)).then_some(Alignment { position, memory });
     }
     if raw {
         // A raw device may end with a part of 4096 bytes, so the size of its own sectors counts.
         let sector = u64::from(rustix::fs::ioctl_blksszget(file).ok()?);
-        return (sector.is_power_of_two() && sector <= MAX_ALIGNMENT)
+        return (sector.is_power_of_two() && sector <= MAX_ALIGNMENT_BYTES)
             .then_some(Alignment { position: sector, memory: sector });
     }
     Some(CAUTIOUS)

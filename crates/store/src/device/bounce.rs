@@ -6,22 +6,22 @@ use std::fs::File;
 use std::io;
 
 /// Bytes of a bounce buffer: enough to keep a disk busy, and little memory.
-const PIECE: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// Returns the pieces of a request, each as a position and a range of the request's memory. With the rest of
-/// its first and last block, a piece fits into a buffer of `PIECE` bytes.
+/// its first and last block, a piece fits into a buffer of `PIECE_BYTES` bytes.
 fn pieces(alignment: Alignment, at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let end = at + len as u64;
     let mut next = at;
     std::iter::from_fn(move || {
         let start = next;
-        next = end.min(alignment.down(start) + PIECE);
+        next = end.min(alignment.down(start) + PIECE_BYTES);
         (start < end).then(|| (start, (start - at) as usize..(next - at) as usize))
     })
 }
 
 fn buffer(alignment: &Alignment, at: u64, len: usize) -> Aligned {
-    Aligned::new((alignment.up(at + len as u64) - alignment.down(at)).min(PIECE), alignment)
+    Aligned::new((alignment.up(at + len as u64) - alignment.down(at)).min(PIECE_BYTES), alignment)
 }
 
 /// Fills `target`. The range is inside the file, which may end within the last block that is read.

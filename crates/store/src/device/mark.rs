@@ -14,7 +14,7 @@ const FIRST: i64 = 1 << 60;
 /// Number of marks: one needs fewer than 56 bits.
 const NUMBERS: u64 = 1 << 56;
 /// Most marks that are looked at.
-const MOST: usize = 64;
+const MOST_MARKS: usize = 64;
 
 /// The use of a volume by other open files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn show(file: &File, write: bool, number: Option<u64>) {
 fn marks(file: &File, kind: Kind) -> io::Result<Vec<u64>> {
     let mut marks = Vec::new();
     let mut ranges = vec![Range { first: FIRST, bytes: NUMBERS as i64 }];
-    while let Some(range) = ranges.pop().filter(|_| marks.len() < MOST) {
+    while let Some(range) = ranges.pop().filter(|_| marks.len() < MOST_MARKS) {
         // The kernel tells one of several, in no order.
         let Some(found) = ofd::lock_in(file, range, kind)? else { continue };
         // A lock of more bytes is not one of ours, and hides others.

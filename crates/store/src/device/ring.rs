@@ -25,10 +25,10 @@ pub(super) const DEPTH: usize = 128;
 
 /// Completions that one system call waits for while more transfers wait: fewer system calls, and the disk
 /// stays busy.
-const BATCH: usize = DEPTH / 8;
+const BATCH_COMPLETIONS: usize = DEPTH / 8;
 
 /// Most bytes of one request. The kernel stops a little below 2 GiB; this keeps the rest aligned.
-const LONGEST: u32 = 1 << 30;
+const LONGEST_BYTES: u32 = 1 << 30;
 
 /// Flags of requests: the kernel does one without waiting for anything but the disk, or refuses it (`EAGAIN`;
 /// a file system that cannot tell, `EOPNOTSUPP`). Without this it would give a request that has to wait to a
@@ -88,7 +88,7 @@ impl Ring {
             ring,
             free: (0..DEPTH as u8).collect(),
             queued: Vec::with_capacity(DEPTH),
-            longest: LONGEST,
+            longest: LONGEST_BYTES,
             flags: NO_WAIT,
             refused: false,
             #[cfg(test)]
@@ -230,7 +230,7 @@ impl<'m> Flight<'_, 'm> {
                 self.wait();
             }
         } else {
-            let completions = if more { BATCH.min(self.in_slots()) } else { self.in_slots() };
+            let completions = if more { BATCH_COMPLETIONS.min(self.in_slots()) } else { self.in_slots() };
             let entered = self.ring.enter(self.ring.queued.len(), completions);
             self.count_taken();
             match entered.map_err(|e| e.kind()) {

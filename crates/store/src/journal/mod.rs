@@ -104,7 +104,7 @@ struct Logged {
 const WORN: &str = "a journal whose commit numbers are used up";
 
 /// Most memory that is kept between commits, in bytes.
-const STAGING_KEPT: usize = 4 << 20;
+const STAGING_KEPT_BYTES: usize = 4 << 20;
 
 impl Journal {
     /// Makes an empty journal in the `blocks` blocks at `at`, whatever their content. It is durable on
@@ -321,7 +321,7 @@ impl Journal {
         device.flush().map_err(|e| io_fault(self.ring.position(self.head), "flushing", &e))?;
         let blocks = self.staging.len() as u64 / BLOCK;
         self.written += blocks * BLOCK;
-        if self.staging.capacity() > STAGING_KEPT {
+        if self.staging.capacity() > STAGING_KEPT_BYTES {
             self.staging = AlignedBuffer::default();
         }
         self.log.push_back(Logged { sequence: self.next, blocks, totals: commit.totals });
@@ -404,7 +404,7 @@ impl Journal {
 }
 
 /// Most blocks of one write in place (1 MiB).
-const PIECE: usize = 256;
+const PIECE_BLOCKS: usize = 256;
 
 /// Writes blocks in place, consecutive ones in one piece. Positions ascend; `copy` fills in the block of a
 /// position.
@@ -420,7 +420,8 @@ pub(crate) fn write_in_place(
     let mut buffer = AlignedBuffer::default();
     let mut rest = positions;
     while let Some(first) = rest.first().copied() {
-        let count = (0..rest.len().min(PIECE)).take_while(|i| rest[*i] == first + *i as u64 * BLOCK).count();
+        let count =
+            (0..rest.len().min(PIECE_BLOCKS)).take_while(|i| rest[*i] == first + *i as u64 * BLOCK).count();
         buffer.reuse(count * BLOCK as usize);
         for (at, block) in rest[..count].iter().zip(buffer.chunks_exact_mut(BLOCK as usize)) {
             copy(*at, block);

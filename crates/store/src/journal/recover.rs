@@ -15,7 +15,7 @@ use lanefs_format::{
 use std::collections::BTreeMap;
 
 /// Number of blocks of one read (1 MiB).
-const PIECE: u64 = 256;
+const PIECE_BLOCKS: u64 = 256;
 
 const IMPOSSIBLE_COUNT: &str = "an impossible count in the journal";
 
@@ -43,8 +43,8 @@ impl LogReader<'_> {
     /// # Errors
     /// [`Fault::Io`].
     fn block(&mut self, n: u64) -> Result<&[u8], Fault> {
-        if self.number != Some(n / PIECE) {
-            self.read_piece(n / PIECE);
+        if self.number != Some(n / PIECE_BLOCKS) {
+            self.read_piece(n / PIECE_BLOCKS);
         }
         match self.unreadable.get(&n) {
             Some(fault) => Err(*fault),
@@ -54,8 +54,8 @@ impl LogReader<'_> {
 
     /// Returns a block of the piece in memory.
     fn get(&self, n: u64) -> &[u8] {
-        debug_assert_eq!(self.number, Some(n / PIECE));
-        let start = (n % PIECE * BLOCK) as usize;
+        debug_assert_eq!(self.number, Some(n / PIECE_BLOCKS));
+        let start = (n % PIECE_BLOCKS * BLOCK) as usize;
         &self.piece[start..start + BLOCK as usize]
     }
 
@@ -75,8 +75,8 @@ impl LogReader<'_> {
     }
 
     fn read_piece(&mut self, number: u64) {
-        let first = number * PIECE;
-        let blocks = PIECE.min(self.ring.len() - first);
+        let first = number * PIECE_BLOCKS;
+        let blocks = PIECE_BLOCKS.min(self.ring.len() - first);
         self.piece.reuse((blocks * BLOCK) as usize);
         self.unreadable.clear();
         if self.ring.read(self.device, self.tail + first, &mut self.piece).is_err() {
@@ -298,7 +298,7 @@ impl ScanResult<'_> {
     pub(super) fn replay(&mut self, sums: &Checksummer) -> Result<(), Fault> {
         let mut newest: Vec<(u64, LoggedCopy)> = self.copies.iter().map(|(at, copy)| (*at, *copy)).collect();
         newest.sort_unstable_by_key(|(_, copy)| copy.n);
-        for of_piece in newest.chunk_by_mut(|(_, a), (_, b)| a.n / PIECE == b.n / PIECE) {
+        for of_piece in newest.chunk_by_mut(|(_, a), (_, b)| a.n / PIECE_BLOCKS == b.n / PIECE_BLOCKS) {
             for (at, copy) in &*of_piece {
                 let block = self.log.block(copy.n).map_err(|fault| replaying(*at, fault))?;
                 if Checksummer::append(0, block) != copy.content {
@@ -356,9 +356,9 @@ pub(super) struct Highest {
 /// Reads the whole ring, in pieces that are not kept.
 pub(super) fn highest(device: &dyn Device, sums: &Checksummer, ring: Ring) -> Highest {
     let mut found = Highest { number: 0, unreadable: Vec::new() };
-    let mut piece = AlignedBuffer::zeroed((PIECE.min(ring.len()) * BLOCK) as usize);
-    for first in (0..ring.len()).step_by(PIECE as usize) {
-        let blocks = PIECE.min(ring.len() - first);
+    let mut piece = AlignedBuffer::zeroed((PIECE_BLOCKS.min(ring.len()) * BLOCK) as usize);
+    for first in (0..ring.len()).step_by(PIECE_BLOCKS as usize) {
+        let blocks = PIECE_BLOCKS.min(ring.len() - first);
         piece.reuse((blocks * BLOCK) as usize);
         if ring.read(device, first, &mut piece).is_err() {
             found.unreadable.push((first, blocks));

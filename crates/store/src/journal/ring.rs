@@ -9,7 +9,7 @@ use lanefs_format::{
 use std::ops::Range;
 
 /// Blocks of one write of zeros (1 MiB).
-const CLEARED: u64 = 256;
+const CLEARED_BLOCKS: u64 = 256;
 
 /// Upper bound of commit numbers, so that arithmetic on them never overflows. No journal reaches it.
 pub(super) const SEQUENCE_END: u64 = 1 << 62;
@@ -96,9 +96,9 @@ impl Ring {
     /// # Errors
     /// [`Fault::Io`].
     pub(super) fn clear(&self, device: &dyn Device) -> Result<(), Fault> {
-        let zeros = AlignedBuffer::zeroed((CLEARED.min(self.len) * BLOCK) as usize);
-        for slot in (0..self.len).step_by(CLEARED as usize) {
-            let blocks = CLEARED.min(self.len - slot);
+        let zeros = AlignedBuffer::zeroed((CLEARED_BLOCKS.min(self.len) * BLOCK) as usize);
+        for slot in (0..self.len).step_by(CLEARED_BLOCKS as usize) {
+            let blocks = CLEARED_BLOCKS.min(self.len - slot);
             self.write(device, slot, &zeros[..(blocks * BLOCK) as usize])?;
         }
         Ok(())

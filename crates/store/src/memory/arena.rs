@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Bytes of a huge page of x86-64, and of aarch64 with pages of 4 KiB.
-const HUGE_PAGE: u64 = 2 << 20;
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Address space for `capacity` bytes, aligned to 2 MiB so that a metadata chunk can be one huge page. Pages
 /// take memory once they are written.
@@ -173,22 +173,22 @@ fn huge_pages(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     // The page that the last range ended in, and how many of its bytes were in ranges.
     let (mut page, mut filled) = (0, 0);
     let mut close = |page: u64, filled: u64| {
-        if filled < HUGE_PAGE / 2 {
+        if filled < HUGE_PAGE_BYTES / 2 {
             return;
         }
         match found.last_mut().filter(|last| last.end == page) {
-            Some(last) => last.end += HUGE_PAGE,
-            None => found.push(page..page + HUGE_PAGE),
+            Some(last) => last.end += HUGE_PAGE_BYTES,
+            None => found.push(page..page + HUGE_PAGE_BYTES),
         }
     };
     for mut range in ranges {
         while range.start < range.end {
-            let own = range.start - range.start % HUGE_PAGE;
+            let own = range.start - range.start % HUGE_PAGE_BYTES;
             if own != page {
                 close(page, filled);
                 (page, filled) = (own, 0);
             }
-            let end = range.end.min(own + HUGE_PAGE);
+            let end = range.end.min(own + HUGE_PAGE_BYTES);
             filled += end - range.start;
             range.start = end;
         }
@@ -203,7 +203,7 @@ mod mapping {
     use std::io::ErrorKind;
     use std::ptr::NonNull;
 
-    const ALIGN: usize = super::HUGE_PAGE as usize;
+    const ALIGN: usize = super::HUGE_PAGE_BYTES as usize;
 
     /// Address space of the host.
     pub(super) struct Mapping {
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_huge_page_is_wanted_where_half_of_it_or_more_is_to_be_filled() {
-        const PAGE: u64 = HUGE_PAGE;
+        const PAGE: u64 = HUGE_PAGE_BYTES;
         let pages = |ranges: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let pages = huge_pages(ranges.iter().map(|(start, end)| *start..*end));
             pages.iter().map(|page| (page.start, page.end)).collect()

@@ -9,7 +9,7 @@
 //! section by now, as it may read one that was fetched again: its result is not accepted.
 
 use super::arena::Arena;
-use super::slots::{SLOT, Slots};
+use super::slots::{SLOT_BYTES, Slots};
 use crate::device::{IoBuf, IoBufMut};
 use lanefs_format::BLOCK;
 use std::io;
@@ -31,10 +31,10 @@ const FEWEST_SLOTS: u64 = 32;
 const BLOCKS_PER_SLOT: u64 = 4;
 
 /// Most memory of slots of a volume in memory: as much as one range.
-const MOST_IN_MEMORY: u64 = LARGEST_RANGE / SLOT;
+const MOST_IN_MEMORY: u64 = LARGEST_RANGE / SLOT_BYTES;
 
 /// Blocks of a section.
-const BLOCKS: u64 = SLOT / BLOCK;
+const BLOCKS: u64 = SLOT_BYTES / BLOCK;
 
 /// The frames of a volume.
 pub(crate) struct Frames {
@@ -63,7 +63,7 @@ impl Frames {
     /// The host's error when it has none.
     pub(crate) fn in_slots(room: u64, budget: Option<u64>) -> io::Result<Self> {
         let wanted = budget.map_or(MOST_IN_MEMORY, |budget| (budget / BLOCKS_PER_SLOT).max(1 << 10));
-        let sections = room.div_ceil(SLOT);
+        let sections = room.div_ceil(SLOT_BYTES);
         let mut count = wanted.min(MOST_IN_MEMORY).min(sections);
         loop {
             match Self::with_slots(room, count) {
@@ -79,14 +79,14 @@ impl Frames {
     /// The host's error when it has no address space left.
     pub(crate) fn with_slots(room: u64, count: u64) -> io::Result<Self> {
         // The first one is for sections without one: it stays zeros.
-        let bytes = (count + 1) * SLOT;
+        let bytes = (count + 1) * SLOT_BYTES;
         let memory = Arena::reserve_beside(bytes as usize, bytes.min(SPARE) as usize)?;
-        Ok(Frames { memory, slots: Some(Box::new(Slots::new(room.div_ceil(SLOT), count as u32)?)) })
+        Ok(Frames { memory, slots: Some(Box::new(Slots::new(room.div_ceil(SLOT_BYTES), count as u32)?)) })
     }
 
     /// Returns the least address space in bytes that frames need.
     pub(crate) fn least() -> u64 {
-        2 * (FEWEST_SLOTS + 1) * SLOT
+        2 * (FEWEST_SLOTS + 1) * SLOT_BYTES
     }
 
     /// Number of sections that have memory.
@@ -113,18 +113,18 @@ impl Frames {
 
     /// Returns whether these bytes are one range of memory.
     pub(crate) fn is_one_range(&self, at: u64, len: u64) -> bool {
-        self.slots.is_none() || at % SLOT + len <= SLOT
+        self.slots.is_none() || at % SLOT_BYTES + len <= SLOT_BYTES
     }
 
     /// Returns whether the block at `at` has a frame. One that has been claimed keeps it.
     #[inline(always)]
     pub(crate) fn has(&self, at: u64) -> bool {
-        self.slots.as_ref().is_none_or(|slots| slots.has(at / SLOT))
+        self.slots.as_ref().is_none_or(|slots| slots.has(at / SLOT_BYTES))
     }
 
     /// Gives the block at `at`, which is claimed, a frame. Returns false where all slots are in use.
     pub(crate) fn assign(&self, at: u64) -> bool {
-        self.slots.as_ref().is_none_or(|slots| slots.assign(at / SLOT))
+        self.slots.as_ref().is_none_or(|slots| slots.assign(at / SLOT_BYTES))
     }
 
     /// Returns true where a sparse volume should take slots from sections that need none.
@@ -136,7 +136,7 @@ impl Frames {
     /// Number of sections that are emptied at a time where slots are short: few, because those that were
     /// filled last must not leave before they are used.
     pub(crate) fn few(&self) -> usize {
-        let slots = self.memory.capacity() / SLOT as usize;
+        let slots = self.memory.capacity() / SLOT_BYTES as usize;
         (slots / 32).clamp(1, 16)
     }
 
@@ -149,7 +149,7 @@ impl Frames {
     /// `is_unused` gets the numbers of a section's blocks, which it may evict first.
     pub(crate) fn reclaim(&self, most: usize, is_unused: impl Fn(Range<u64>) -> bool) -> usize {
         let Some(slots) = &self.slots else { return 0 };
-        let taken = |slot: u64| self.memory.release((slot * SLOT) as usize, SLOT as usize);
+        let taken = |slot: u64| self.memory.release((slot * SLOT_BYTES) as usize, SLOT_BYTES as usize);
         slots.reclaim(most, |section| is_unused(section * BLOCKS..(section + 1) * BLOCKS), taken)
     }
 
@@ -178,7 +178,7 @@ impl Frames {
         let mut done = 0;
         while done < len {
             let from = at + done as u64;
-            let end = len.min(done + (SLOT - from % SLOT) as usize);
+            let end = len.min(done + (SLOT_BYTES - from % SLOT_BYTES) as usize);
             each(slots.place(from), done..end);
             done = end;
         }
@@ -188,7 +188,7 @@ impl Frames {
     #[inline]
     fn own_parts(&self, at: u64, len: usize, mut each: impl FnMut(u64, Range<usize>)) {
         self.parts(at, len, |place, part| {
-            assert!(self.slots.is_none() || place >= SLOT, "no frame for the bytes at {at}");
+            assert!(self.slots.is_none() || place >= SLOT_BYTES, "no frame for the bytes at {at}");
             each(place, part);
         });
     }

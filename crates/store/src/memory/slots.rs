@@ -16,10 +16,10 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a section, and of a slot: a chunk, which is also a huge page.
-pub(crate) const SLOT: u64 =
+pub(crate) const SLOT_BYTES: u64 =
     if cfg!(miri) { 4 * BLOCK } else { size(CHUNK as usize, 4 * BLOCK as usize) as u64 };
 
-const _: () = assert!(SLOT.is_power_of_two() && SLOT.is_multiple_of(BLOCK));
+const _: () = assert!(SLOT_BYTES.is_power_of_two() && SLOT_BYTES.is_multiple_of(BLOCK));
 
 /// Mark of a word whose slot may be about to leave.
 const LEAVING: u32 = 1 << 31;
@@ -91,14 +91,15 @@ impl Slots {
         self.table.half(section)
     }
 
-    /// Returns the place of a byte in the memory of the slots: below [`SLOT`] where its section has none.
+    /// Returns the place of a byte in the memory of the slots: below [`SLOT_BYTES`] where its section has
+    /// none.
     ///
     /// The load is relaxed. A thread that has seen the state of a resident block sees its slot as well,
     /// because that was assigned before the state was published; a thread that sees a later slot is stale.
     #[cold]
     pub(crate) fn place(&self, at: u64) -> u64 {
-        let slot = self.word(at / SLOT).load(Ordering::Relaxed) & !LEAVING;
-        u64::from(slot) * SLOT + at % SLOT
+        let slot = self.word(at / SLOT_BYTES).load(Ordering::Relaxed) & !LEAVING;
+        u64::from(slot) * SLOT_BYTES + at % SLOT_BYTES
     }
 
     /// Returns whether a section has a slot that stays as long as a block of it is claimed. The caller has

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Most bytes that are copied between two points of a schedule test.
-const COPIED_AT_ONCE: usize = if cfg!(feature = "_shuttle") { 1024 } else { usize::MAX };
+const COPIED_AT_ONCE_BYTES: usize = if cfg!(feature = "_shuttle") { 1024 } else { usize::MAX };
 
 /// A structure inside a resident block: a block, an inode, an entry.
 ///
@@ -245,7 +245,7 @@ impl<'a> View<'a> {
         while done < out.len() {
             // A point at each word would crowd out all others.
             point();
-            let end = out.len().min(done.saturating_add(COPIED_AT_ONCE));
+            let end = out.len().min(done.saturating_add(COPIED_AT_ONCE_BYTES));
             // SAFETY: inside the view, whose words lie in its block; by words. `out` is borrowed exclusively.
             unsafe {
                 let from = self.base.as_ptr().add(offset + done);

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Number of blocks that are evicted beyond those that must be: the next fetches find room.
-const SPARE: u64 = size(64, 1) as u64;
+const SPARE_BLOCKS: u64 = size(64, 1) as u64;
 
 /// Attempts to find a slot while other threads use all: half of them a millisecond apart.
 const SLOT_TRIES: usize = size(4096, 1024);
@@ -36,7 +36,7 @@ impl Store {
         if self.cache.excess(more) > 0
             && let Some(_permission) = self.epochs().evict()
         {
-            self.evict(self.cache.excess(more) + SPARE);
+            self.evict(self.cache.excess(more) + SPARE_BLOCKS);
         }
         if self.frames.are_short() {
             self.free_slots();
@@ -58,7 +58,7 @@ impl Store {
     pub fn make_room_exclusively(&self) {
         let excess = self.cache.excess(0);
         if excess > 0 {
-            self.evict(excess + SPARE);
+            self.evict(excess + SPARE_BLOCKS);
         }
         while self.frames.are_short() && self.free_slots_alone() {}
     }

@@ -4,7 +4,7 @@ use super::sum::sum_blocks;
 use crate::device::{Device, IoBufMut, Read, ReadErrors};
 use crate::memory::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
 use crate::store::Store;
-use crate::store::neighbours::DATA_WINDOW;
+use crate::store::neighbours::DATA_WINDOW_BLOCKS;
 use crate::vocabulary::fault::{Fault, Want, data_fault, expectation, io_fault, misplaced};
 use crate::vocabulary::range::BlockRange;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 /// Most blocks of one read (128 KiB): a long range is cut into several reads, which are in flight together.
-const PIECE: u64 = 32;
+const PIECE_BLOCKS: u64 = 32;
 
 /// The same for the neighbours among many misses (1 MiB): enough other reads are in flight.
 const JOINED: u64 = 256;
@@ -52,7 +52,7 @@ impl Store {
                 self.ahead.request(plan.later);
                 let wanted = at / BLOCK..at / BLOCK + u64::from(need);
                 let window = if extent <= need { self.data_window(plan.now) } else { plan.now };
-                self.fetch_data(device, &[window], &wanted, PIECE)?;
+                self.fetch_data(device, &[window], &wanted, PIECE_BLOCKS)?;
                 // Blocks that other threads are fetching must be resident too.
                 wanted.into_iter().try_for_each(|index| self.wait_for_fetch(index))
             }
@@ -72,9 +72,9 @@ impl Store {
     /// should come along; else the blocks that were missed. A file that reaches over the window's end is read
     /// with it.
     fn data_window(&self, missed: BlockRange) -> BlockRange {
-        let first = missed.first - missed.first % DATA_WINDOW;
-        let end = (missed.first + u64::from(missed.count)).max(first + DATA_WINDOW);
-        let is_small = u64::from(missed.count) <= DATA_WINDOW / 2;
+        let first = missed.first - missed.first % DATA_WINDOW_BLOCKS;
+        let end = (missed.first + u64::from(missed.count)).max(first + DATA_WINDOW_BLOCKS);
+        let is_small = u64::from(missed.count) <= DATA_WINDOW_BLOCKS / 2;
         // No block is evicted for a neighbour.
         let has_room = || self.cache.room() >= end - first;
         let may_fetch = is_small && self.neighbours.may_fetch_data(missed.first * BLOCK) && has_room();
@@ -113,7 +113,7 @@ impl Store {
         if let Some(device) = self.device()
             && (range.first + u64::from(range.count)) * BLOCK <= self.bytes()
         {
-            let _ = self.fetch_data(device, &[range], &(0..0), PIECE);
+            let _ = self.fetch_data(device, &[range], &(0..0), PIECE_BLOCKS);
         }
     }
 

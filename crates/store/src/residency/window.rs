@@ -13,7 +13,7 @@ use crate::journal::AlignedBuffer;
 use crate::memory::state::{ABSENT, UNASKED};
 use crate::memory::versions::{Grain, Record, Word, record};
 use crate::store::Store;
-use crate::store::neighbours::{WINDOW, is_taken};
+use crate::store::neighbours::{WINDOW_BLOCKS, is_taken};
 use crate::vocabulary::planted;
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, Field, chunk_entry, inode,
@@ -64,7 +64,7 @@ impl Store {
         let (Some(lowest), Some(highest)) = (claimed.first(), claimed.last()) else { return false };
         let (first, last) = (wanted.min(lowest.index), wanted.max(highest.index));
         debug_assert!(
-            last - first < WINDOW && claimed.is_sorted_by_key(|row| row.index),
+            last - first < WINDOW_BLOCKS && claimed.is_sorted_by_key(|row| row.index),
             "one window, in order"
         );
         let mut bytes = AlignedBuffer::zeroed(((last - first + 1) * BLOCK) as usize);
@@ -89,8 +89,8 @@ impl Store {
     /// Claims the absent blocks of the window that the chunk table names, as many as the cache has room for
     /// without an eviction. Their numbers ascend.
     fn claim_neighbours(&self, wanted: u64) -> Vec<Row> {
-        let first = wanted - wanted % WINDOW;
-        let window = first..(first + WINDOW).min(self.bytes() / BLOCK);
+        let first = wanted - wanted % WINDOW_BLOCKS;
+        let window = first..(first + WINDOW_BLOCKS).min(self.bytes() / BLOCK);
         // The wanted block counts when it becomes resident.
         let room = self.cache.room().saturating_sub(1) as usize;
         let claims = |index: u64| {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SMALL: u64 = 10;
 
 /// Smallest budget in blocks.
-const LEAST: u64 = size(256, 1) as u64;
+const LEAST_BLOCKS: u64 = size(256, 1) as u64;
 
 /// The queues, of block numbers.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub(crate) enum Verdict {
 
 impl Cache {
     pub(crate) fn new(budget: u64) -> Self {
-        Cache { budget: budget.max(LEAST), resident: AtomicU64::new(0), queues: Mutex::default() }
+        Cache { budget: budget.max(LEAST_BLOCKS), resident: AtomicU64::new(0), queues: Mutex::default() }
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_main_queue_that_cannot_give_leaves_it_to_the_small_one() {
-        let cache = Cache::new(LEAST);
+        let cache = Cache::new(LEAST_BLOCKS);
         cache.add(1, 6);
         // Blocks 1 to 3 go to the main queue, and stay there.
         let keeps = |block, _| if block <= 3 { Verdict::Keep } else { Verdict::Evict };
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(cache.shrink(2, keeps), 2, "two clean blocks are in the small queue");
         assert_eq!((cache.shrink(1, keeps), cache.resident()), (0, 3));
         // One block of the main queue can go, after many that cannot.
-        let cache = Cache::new(LEAST);
+        let cache = Cache::new(LEAST_BLOCKS);
         cache.add(1, 30);
         cache.shrink(1, |_, _| Verdict::Keep);
         cache.add(100, 3);
@@ -193,12 +193,12 @@ mod tests {
 
     #[test]
     fn a_block_that_nobody_asked_for_proves_itself_again() {
-        let cache = Cache::new(LEAST);
+        let cache = Cache::new(LEAST_BLOCKS);
         cache.add(1, 2);
         assert_eq!([evicted_from_small(&cache), evicted_from_small(&cache)], [Some(1), Some(2)]);
         cache.add(1, 1);
         cache.add_unasked(2);
-        assert_eq!((cache.resident(), cache.room()), (2, LEAST - 2));
+        assert_eq!((cache.resident(), cache.room()), (2, LEAST_BLOCKS - 2));
         // The hand begins with the main queue, where the block is that was missed again.
         assert_eq!([evicted_from_small(&cache), evicted_from_small(&cache)], [None, Some(2)]);
     }

@@ -95,7 +95,7 @@ fn is_part(at: u64, len: usize) -> bool {
 }
 
 /// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
-const HUGE_PAGES_FROM: u64 = 256 << 20;
+const HUGE_PAGES_FROM_BYTES: u64 = 256 << 20;
 
 impl Store {
     /// Returns a store of `bytes` bytes (a multiple of 4096) that can grow up to `room` bytes, with these
@@ -126,7 +126,7 @@ impl Store {
         inode_size: InodeSize,
     ) -> Self {
         let Memory { frames, states, dirty, ages, room } = memory;
-        if bytes >= HUGE_PAGES_FROM && matches!(backing, Backing::Memory) {
+        if bytes >= HUGE_PAGES_FROM_BYTES && matches!(backing, Backing::Memory) {
             frames.prefer_huge_pages();
         }
         let store = Store {

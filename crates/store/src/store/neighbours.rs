@@ -11,14 +11,14 @@ use lanefs_sync::size;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Blocks of a window of metadata, which begins at a multiple of its size: 64 KiB.
-pub(crate) const WINDOW: u64 = 16;
+pub(crate) const WINDOW_BLOCKS: u64 = 16;
 
 /// Blocks of a window of small files: 128 KiB. Files are larger than entries, and lie a little apart.
-pub(crate) const DATA_WINDOW: u64 = size(32, 16) as u64;
+pub(crate) const DATA_WINDOW_BLOCKS: u64 = size(32, 16) as u64;
 
 /// Smallest cache in blocks that takes neighbours (16 MiB): its small queue has room for 25 windows, so that
 /// a neighbour waits for its use through some tens of misses.
-const LEAST_CACHE: u64 = size(4096, 24) as u64;
+const LEAST_CACHE_BLOCKS: u64 = size(4096, 24) as u64;
 
 /// Neighbours, used or evicted, after which it is judged whether they are worth it.
 const ROUND: u64 = size(1024, 8) as u64;
@@ -97,7 +97,7 @@ impl Neighbours {
     /// Neighbours for a cache of `budget` blocks.
     pub(crate) fn new(budget: u64) -> Self {
         Neighbours {
-            is_in_use: budget >= LEAST_CACHE,
+            is_in_use: budget >= LEAST_CACHE_BLOCKS,
             fetched: 0.into(),
             used: 0.into(),
             metadata: Worth::default(),
@@ -158,7 +158,7 @@ mod tests {
     use lanefs_format::BLOCK;
 
     fn paused_after(used: u64) -> u64 {
-        let near = Neighbours::new(LEAST_CACHE);
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         for number in 0..ROUND {
             assert!(near.may_fetch(), "paused within a round");
             near.settle(false, number < used);
@@ -171,12 +171,12 @@ mod tests {
     fn neighbours_of_which_too_few_are_used_are_not_fetched_for_a_while() {
         assert_eq!(paused_after(ROUND / WORTH), 0);
         assert_eq!(paused_after(ROUND / WORTH - 1), PAUSE);
-        assert!(!Neighbours::new(LEAST_CACHE - 1).may_fetch(), "in a small cache");
+        assert!(!Neighbours::new(LEAST_CACHE_BLOCKS - 1).may_fetch(), "in a small cache");
     }
 
     #[test]
     fn a_round_begins_with_no_counts() {
-        let near = Neighbours::new(LEAST_CACHE);
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         for number in 0..3 * ROUND {
             near.settle(false, number < ROUND);
         }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn small_files_bring_neighbours_where_many_of_a_chunk_were_missed() {
-        let near = Neighbours::new(LEAST_CACHE);
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         let (one, other) = (3 * CHUNK, (3 + DATA_CHUNKS as u64) * CHUNK);
         for miss in 0..DENSE {
             assert!(!near.may_fetch_data(one + miss * BLOCK), "miss {miss}");
@@ -193,13 +193,13 @@ mod tests {
         assert!(near.may_fetch_data(one) && near.may_fetch_data(one + CHUNK - BLOCK));
         // Another chunk in the same slot begins again, and so does the first one after it.
         assert!(!near.may_fetch_data(other) && !near.may_fetch_data(one));
-        let small = Neighbours::new(LEAST_CACHE - 1);
+        let small = Neighbours::new(LEAST_CACHE_BLOCKS - 1);
         assert!((0..2 * DENSE).all(|_| !small.may_fetch_data(one)), "in a small cache");
     }
 
     #[test]
     fn data_and_metadata_are_judged_apart() {
-        let near = Neighbours::new(LEAST_CACHE);
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         (0..DENSE).for_each(|_| assert!(!near.may_fetch_data(0)));
         (0..ROUND).for_each(|_| near.settle(true, false));
         assert!(near.may_fetch(), "metadata");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_second_miss_in_a_chunk_wants_its_table_unless_there_is_none() {
-        let near = Neighbours::new(LEAST_CACHE);
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         let (one, other) = (3 * CHUNK, (3 + CHUNKS as u64) * CHUNK);
         assert_eq!([one, one, one].map(|chunk| near.wants_table(chunk)), [false, true, true]);
         near.note_no_table(one);

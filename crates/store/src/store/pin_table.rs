@@ -6,7 +6,7 @@ use lanefs_sync::point;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Blocks that a list of pins reserves at a time, so that threads rarely change the common count.
-const RESERVED: u64 = 512;
+const RESERVED_BLOCKS: u64 = 512;
 
 /// Share of the cache that may be pinned: one part in two.
 const SHARE: u64 = 2;
@@ -50,7 +50,7 @@ impl PinTable {
             let fits = |reserved: u64| reserved.checked_add(wanted).filter(|sum| *sum <= self.most);
             self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
         };
-        let ample = blocks.max(RESERVED.min(self.most / 16));
+        let ample = blocks.max(RESERVED_BLOCKS.min(self.most / 16));
         [ample, blocks].into_iter().find(|wanted| take(*wanted)).unwrap_or(0)
     }
 

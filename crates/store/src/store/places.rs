@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most blocks of the group table that are remembered because they cannot be had.
-const REMEMBERED: usize = 4096;
+const REMEMBERED_BLOCKS: usize = 4096;
 
 /// An extent of blocks. Relaxed: it changes only while the gate is closed, and a thread that sees the old one
 /// has a stale attempt.
@@ -55,7 +55,7 @@ impl Places {
     /// Remembers a block of the group table that cannot be had, and so says nothing.
     pub(crate) fn note_silent(&self, at: u64) {
         let mut silent = self.silent.lock();
-        if silent.len() < REMEMBERED {
+        if silent.len() < REMEMBERED_BLOCKS {
             silent.insert(at);
         }
     }

@@ -15,7 +15,7 @@ const STREAMS: usize = 32;
 const DISTANCE: (u64, u64) = (32, 2048);
 
 /// Blocks of one window: 1 MiB.
-const WINDOW: u64 = 256;
+const WINDOW_BLOCKS: u64 = 256;
 
 #[derive(Clone, Copy, Default)]
 struct Stream {
@@ -145,7 +145,7 @@ impl Stream {
         let far = (at + self.distance).min(self.end);
         self.marker = self.next;
         while self.next < far {
-            let count = WINDOW.min(self.end - self.next);
+            let count = WINDOW_BLOCKS.min(self.end - self.next);
             ranges.push(BlockRange { first: self.next, count: count as u32 });
             self.next += count;
         }

@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Blocks that come along with the second miss in a row.
-const FIRST: u64 = 8;
+const FIRST_BLOCKS: u64 = 8;
 
 /// Most blocks that come along: 2 MiB.
-const MOST: u64 = 512;
+const MOST_BLOCKS: u64 = 512;
 
 /// Part of the cache that they take at most.
 const CACHE_PART: u64 = 16;
@@ -29,7 +29,7 @@ impl TableAhead {
     pub(crate) fn plan(&self, number: u64, count: u64, cache: u64) -> Range<u64> {
         let is_walk = number == self.next.load(Relaxed);
         let run = match is_walk {
-            true => (self.run.load(Relaxed) * 2).clamp(FIRST, MOST).min(cache / CACHE_PART),
+            true => (self.run.load(Relaxed) * 2).clamp(FIRST_BLOCKS, MOST_BLOCKS).min(cache / CACHE_PART),
             false => 0,
         };
         let ahead = number + 1..number.saturating_add(1 + run).min(count);

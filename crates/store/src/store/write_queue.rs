@@ -7,7 +7,7 @@ use lanefs_sync::{Condvar, Mutex, size};
 use std::ops::Range;
 
 /// Bytes of a buffer: 1 MiB.
-pub(crate) const PIECE: usize = size(256, 1) * BLOCK as usize;
+pub(crate) const PIECE_BYTES: usize = size(256, 1) * BLOCK as usize;
 
 /// Most buffers of a volume. Each is allocated when it is first needed.
 const BUFFERS: usize = size(16, 1);
@@ -58,7 +58,7 @@ impl WriteQueue {
             Some(buffer) => buffer,
             None if queue.buffers < BUFFERS => {
                 queue.buffers += 1;
-                AlignedBuffer::zeroed(PIECE)
+                AlignedBuffer::zeroed(PIECE_BYTES)
             }
             None => return None,
         };

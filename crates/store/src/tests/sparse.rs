@@ -3,7 +3,7 @@
 use crate::device::{Device, IoBuf, IoBufMut};
 use crate::memory::frames::Frames;
 use crate::memory::reserved::Memory;
-use crate::memory::slots::SLOT;
+use crate::memory::slots::SLOT_BYTES;
 use crate::residency::pins::{Pinned, Pins};
 use crate::store::{Backing, Store};
 use crate::transaction::reader::Reader;
@@ -115,15 +115,16 @@ fn commit(store: &Store, log: &mut Log) {
 /// Writes, commits, evicts and reads blocks all over a volume.
 fn use_all_over(store: &Store, bytes: u64) {
     let mut log = Log::default();
-    let places: Vec<u64> =
-        [2 * SLOT, bytes / 3, bytes / 2, bytes - 2 * SLOT].map(|at| at / SLOT * SLOT).into();
+    let places: Vec<u64> = [2 * SLOT_BYTES, bytes / 3, bytes / 2, bytes - 2 * SLOT_BYTES]
+        .map(|at| at / SLOT_BYTES * SLOT_BYTES)
+        .into();
     for at in &places {
         // Across the border of two sections.
         let crossing: Vec<u8> = (at / BLOCK - 2..at / BLOCK + 2).flat_map(pattern).collect();
         assert!(read(store, at - 2 * BLOCK, crossing.len()) == Ok(crossing), "of the device, at {at}");
         let mine: Vec<u8> = (0..4 * BLOCK).map(|i| (i % 251) as u8).collect();
         change(store, &mut log, |tx| tx.write_data(at - 2 * BLOCK, &mine, true)).expect("written");
-        let leaf = at + SLOT - BLOCK;
+        let leaf = at + SLOT_BYTES - BLOCK;
         change(store, &mut log, |tx| {
             let block = tx.fresh(leaf, BlockKind::Leaf, 5)?;
             tx.put(block, WORD, *at);
@@ -137,7 +138,7 @@ fn use_all_over(store: &Store, bytes: u64) {
     for at in &places {
         let mine: Vec<u8> = (0..4 * BLOCK).map(|i| (i % 251) as u8).collect();
         assert!(read(store, at - 2 * BLOCK, mine.len()) == Ok(mine), "written before, at {at}");
-        let leaf = at + SLOT - BLOCK;
+        let leaf = at + SLOT_BYTES - BLOCK;
         store.fetch(leaf, Want::Block(BlockKind::Leaf)).expect("a good block");
         let block = Reader::reading(store).block(leaf, BlockKind::Leaf).expect("resident");
         assert_eq!(block.get(WORD), *at);
@@ -162,16 +163,16 @@ fn volumes_of_every_size_are_used_all_over() {
 
 #[test]
 fn a_volume_with_few_slots_is_used_all_over() {
-    use_all_over(&on_device(64 * SLOT, 9), 64 * SLOT);
+    use_all_over(&on_device(64 * SLOT_BYTES, 9), 64 * SLOT_BYTES);
 }
 
 #[test]
 fn sections_give_their_slots_to_others() {
     const SECTIONS: u64 = if cfg!(miri) { 12 } else { 300 };
-    let store = on_device(SECTIONS * SLOT, 4);
+    let store = on_device(SECTIONS * SLOT_BYTES, 4);
     for round in 0..2 {
         for section in 0..SECTIONS {
-            let at = section * SLOT + (2 + round) * BLOCK;
+            let at = section * SLOT_BYTES + (2 + round) * BLOCK;
             assert!(read(&store, at, BLOCK as usize) == Ok(pattern(at / BLOCK)), "at {at}");
         }
     }
@@ -182,10 +183,10 @@ fn sections_give_their_slots_to_others() {
 
 #[test]
 fn changed_blocks_keep_their_slots_and_a_commit_lets_them_go() {
-    let store = on_device(16 * SLOT, 2);
+    let store = on_device(16 * SLOT_BYTES, 2);
     let mut log = Log::default();
     let write = |log: &mut Log, section: u64| {
-        let at = section * SLOT + BLOCK;
+        let at = section * SLOT_BYTES + BLOCK;
         change(&store, log, |tx| tx.write_data(at, &[7; BLOCK as usize], true))
     };
     assert_eq!((write(&mut log, 1), write(&mut log, 2)), (Ok(()), Ok(())));
@@ -196,43 +197,44 @@ fn changed_blocks_keep_their_slots_and_a_commit_lets_them_go() {
     commit(&store, &mut log);
     assert_eq!(write(&mut log, 3), Ok(()));
     for section in 1..4 {
-        assert_eq!(read(&store, section * SLOT + BLOCK, 8), Ok(vec![7; 8]));
+        assert_eq!(read(&store, section * SLOT_BYTES + BLOCK, 8), Ok(vec![7; 8]));
     }
 }
 
 #[test]
 fn pinned_blocks_keep_their_slots() {
-    let store = Arc::new(on_device(16 * SLOT, 3).for_reading().expect("address space"));
+    let store = Arc::new(on_device(16 * SLOT_BYTES, 3).for_reading().expect("address space"));
     let mut pins = Pins::new(Arc::clone(&store), |store| store).expect("for reading");
-    store.read_ahead(BlockRange { first: SLOT / BLOCK - 1, count: 2 });
-    let Ok(Pinned::At(number)) = pins.pin(SLOT + 8, 100) else { panic!("not pinned") };
-    assert_eq!(pins.pin(SLOT - 8, 16), Ok(Pinned::Split), "no slice of two sections");
+    store.read_ahead(BlockRange { first: SLOT_BYTES / BLOCK - 1, count: 2 });
+    let Ok(Pinned::At(number)) = pins.pin(SLOT_BYTES + 8, 100) else { panic!("not pinned") };
+    assert_eq!(pins.pin(SLOT_BYTES - 8, 16), Ok(Pinned::Split), "no slice of two sections");
     for section in 2..16 {
-        let at = section * SLOT + BLOCK;
+        let at = section * SLOT_BYTES + BLOCK;
         assert_eq!(read(&store, at, 8), Ok((at / BLOCK).to_le_bytes().to_vec()));
     }
     assert_eq!(
         pins.bytes(number).map(|bytes| bytes[..8].to_vec()),
-        Some((SLOT / BLOCK).to_le_bytes().to_vec())
+        Some((SLOT_BYTES / BLOCK).to_le_bytes().to_vec())
     );
 }
 
 #[test]
 fn a_sparse_volume_in_memory_keeps_all_that_is_written() {
     let sections = 40;
-    let store = with_slots(Backing::Memory, sections * SLOT, 4);
+    let store = with_slots(Backing::Memory, sections * SLOT_BYTES, 4);
     let mut log = Log::default();
-    let places = [SLOT - BLOCK, 20 * SLOT, 39 * SLOT + 5 * (BLOCK / 8)];
+    let places = [SLOT_BYTES - BLOCK, 20 * SLOT_BYTES, 39 * SLOT_BYTES + 5 * (BLOCK / 8)];
     for at in places {
         change(&store, &mut log, |tx| tx.write_data(at, &[9; 100], false)).expect("written");
     }
     for at in places {
         assert_eq!(read(&store, at, 100), Ok(vec![9; 100]));
     }
-    assert_eq!(read(&store, 30 * SLOT, 100), Ok(vec![0; 100]), "nothing was written there");
-    change(&store, &mut log, |tx| tx.fresh(10 * SLOT, BlockKind::Leaf, 1).map(drop)).expect("the last slot");
-    let full = change(&store, &mut log, |tx| tx.fresh(11 * SLOT, BlockKind::Leaf, 1).map(drop));
+    assert_eq!(read(&store, 30 * SLOT_BYTES, 100), Ok(vec![0; 100]), "nothing was written there");
+    change(&store, &mut log, |tx| tx.fresh(10 * SLOT_BYTES, BlockKind::Leaf, 1).map(drop))
+        .expect("the last slot");
+    let full = change(&store, &mut log, |tx| tx.fresh(11 * SLOT_BYTES, BlockKind::Leaf, 1).map(drop));
     assert!(matches!(full, Err(Fault::Io { errno: libc::ENOMEM, .. })), "{full:?}");
-    let full = change(&store, &mut log, |tx| tx.write_data(12 * SLOT - 8, &[9; 16], false));
+    let full = change(&store, &mut log, |tx| tx.write_data(12 * SLOT_BYTES - 8, &[9; 16], false));
     assert!(matches!(full, Err(Fault::Io { errno: libc::ENOMEM, .. })), "{full:?}");
 }

@@ -17,7 +17,7 @@ pub(crate) const WORD: usize = size_of::<u64>();
 
 /// Least length in bytes for which copies use the processor's instruction: its start costs as much as some
 /// words.
-const LONG: usize = 512;
+const LONG_BYTES: usize = 512;
 
 /// True where copies may be inline assembly: neither Miri nor ThreadSanitizer sees into it.
 const HAS_ASM: bool = cfg!(all(target_arch = "x86_64", not(miri), not(lanefs_no_asm)));
@@ -41,7 +41,7 @@ unsafe fn word<'a>(address: *const u8) -> &'a AtomicU64 {
 /// for `len` bytes, and no other thread accesses it.
 #[inline]
 pub(crate) unsafe fn copy_out(shared: *const u8, out: *mut u8, len: usize) {
-    if HAS_ASM && len >= LONG {
+    if HAS_ASM && len >= LONG_BYTES {
         // SAFETY: the caller's ranges. The instruction's effect is that of a load of the word that contains
         // each byte, and of plain stores into private memory.
         unsafe { move_bytes(shared, out, len) }
@@ -58,7 +58,7 @@ pub(crate) unsafe fn copy_out(shared: *const u8, out: *mut u8, len: usize) {
 /// thread writes them. `bytes` is valid for `len` bytes, and no other thread writes it.
 #[inline]
 pub(crate) unsafe fn copy_in(bytes: *const u8, shared: *mut u8, len: usize) {
-    if HAS_ASM && len >= LONG {
+    if HAS_ASM && len >= LONG_BYTES {
         // SAFETY: the caller's ranges. The instruction's effect is that of a store of the word that contains
         // each byte, with this byte changed; no other thread writes that word.
         unsafe { move_bytes(bytes, shared, len) }

@@ -13,7 +13,7 @@ use crate::device::{IoBuf, Write};
 use crate::memory::dirty::Dirty;
 use crate::memory::state::{ABSENT, DATA, FREE, ONCE};
 use crate::store::Store;
-use crate::store::write_queue::{PIECE, QueuedWrite};
+use crate::store::write_queue::{PIECE_BYTES, QueuedWrite};
 use crate::transaction::tx::Tx;
 use crate::vocabulary::fault::Fault;
 use lanefs_format::BLOCK;
@@ -21,7 +21,7 @@ use lanefs_sync::size;
 use std::sync::atomic::Ordering;
 
 /// Least length of a write in bytes (128 KiB). Blocks of shorter writes are worth keeping in memory.
-const LEAST: usize = size(32, 1) * BLOCK as usize;
+const LEAST_BYTES: usize = size(32, 1) * BLOCK as usize;
 
 impl Tx<'_> {
     /// Writes whole blocks of file data that this transaction allocated, as [`write_data`](Tx::write_data).
@@ -34,8 +34,8 @@ impl Tx<'_> {
         store.check_changeable()?;
         store.inside(at, data.len())?;
         store.hold_sums(at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK), summed, log)?;
-        for (number, piece) in (0..).zip(data.chunks(PIECE)) {
-            let at = at + number * PIECE as u64;
+        for (number, piece) in (0..).zip(data.chunks(PIECE_BYTES)) {
+            let at = at + number * PIECE_BYTES as u64;
             if !store.submit_behind(at, piece)? {
                 self.write_data(at, piece, summed)?;
             }
@@ -49,7 +49,7 @@ impl Store {
     /// them. Returns false, having done nothing, where they must be written into frames.
     fn submit_behind(&self, at: u64, data: &[u8]) -> Result<bool, Fault> {
         let is_whole = at.is_multiple_of(BLOCK) && data.len().is_multiple_of(BLOCK as usize);
-        if self.is_memory() || !is_whole || data.len() < LEAST {
+        if self.is_memory() || !is_whole || data.len() < LEAST_BYTES {
             return Ok(false);
         }
         let Some(mut buffer) = self.write_queue.take_buffer(data.len()) else { return Ok(false) };

@@ -7,7 +7,7 @@
 //! thread at a time does these.
 
 use super::seal::Sealer;
-use super::write_back::{FAILED, JOURNALED_DATA};
+use super::write_back::{FAILED, JOURNALED_DATA_BLOCKS};
 use crate::device::{Device, IoBuf, Write};
 use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, write_in_place};
 use crate::memory::dirty::Dirty;
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Number of blocks that a checkpoint writes at a time.
-const BATCH: usize = 1024;
+const BATCH_BLOCKS: usize = 1024;
 
 /// The content of a commit.
 pub struct CommitCopies {
@@ -237,7 +237,7 @@ impl Store {
         Sealer::new(self).seal_tables(&mut list)?;
         self.commits.carried_over.lock().clear();
         let capacity = self.journal_capacity();
-        if list.len() + data.len() <= capacity / 2 && data.len() <= JOURNALED_DATA.min(capacity / 8) {
+        if list.len() + data.len() <= capacity / 2 && data.len() <= JOURNALED_DATA_BLOCKS.min(capacity / 8) {
             list.append(&mut data);
         } else {
             // A block of which the journal has an older copy must be journaled again, or that copy leave the
@@ -426,7 +426,7 @@ impl Store {
         let last = journal.last();
         let (mut from, mut written) = (0, Vec::new());
         loop {
-            let batch = self.commits.pending.lock().batch(from, last, BATCH);
+            let batch = self.commits.pending.lock().batch(from, last, BATCH_BLOCKS);
             let Some(end) = batch.last() else { break };
             debug_assert!(batch[0].position >= from, "batches ascend");
             from = end.position + BLOCK;

@@ -13,14 +13,14 @@ use std::sync::atomic::Ordering;
 
 /// Most blocks of file data that travel in the journal, beside the metadata: one write and one flush make
 /// them durable, instead of two of each. A checkpoint writes them in place with the metadata.
-pub(crate) const JOURNALED_DATA: usize = size(64, 1);
+pub(crate) const JOURNALED_DATA_BLOCKS: usize = size(64, 1);
 
 /// Number of changed blocks of file data (16 MiB) from which on they are written without waiting for a
 /// commit.
 const EARLY_DATA: u64 = 4096;
 
 /// Most blocks of one write of file data (1 MiB).
-const PIECE: usize = 256;
+const PIECE_BLOCKS: usize = 256;
 
 /// The fault of every write after one that failed.
 pub(crate) const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() };
@@ -82,7 +82,7 @@ impl Store {
         self.commits
             .written_early
             .store(self.commits.changed_data.load(Ordering::Relaxed), Ordering::Relaxed);
-        if data.len() <= JOURNALED_DATA {
+        if data.len() <= JOURNALED_DATA_BLOCKS {
             return Ok(());
         }
         std::mem::swap(changed, &mut rest);
@@ -125,7 +125,7 @@ impl Store {
                 let index = first + i as u64;
                 rest[i] == index && (i == 0 || self.frames.continues(index))
             };
-            let count = (0..rest.len().min(PIECE)).take_while(|i| follows(*i)).count();
+            let count = (0..rest.len().min(PIECE_BLOCKS)).take_while(|i| follows(*i)).count();
             // Writers may change the bytes while the device reads them. The blocks are then dirty, and
             // written again before anything says that they are durable.
             let data = self.frames.source(first * BLOCK, count * BLOCK as usize);

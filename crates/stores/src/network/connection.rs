@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Redirects in a row at most.
-const MOST: usize = 10;
+const MOST_REDIRECTS: usize = 10;
 
 /// A redirect that is not followed.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ fn judge(attempt: Attempt<'_>, redirects: Redirects) -> reqwest::redirect::Actio
         Some(first) => is_same_server(first, attempt.url()),
         None => false,
     };
-    match is_fine && attempt.previous().len() <= MOST {
+    match is_fine && attempt.previous().len() <= MOST_REDIRECTS {
         true => attempt.follow(),
         false => attempt.error(Redirected),
     }

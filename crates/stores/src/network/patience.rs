@@ -26,9 +26,9 @@ const TOO_MANY_REQUESTS: u16 = 429;
 const UNAVAILABLE: u16 = 503;
 
 /// Most bytes of an answer that is not a success, and of one to a write.
-const MAX_SMALL: usize = 64 << 10;
+const MAX_SMALL_BYTES: usize = 64 << 10;
 /// Most bytes of any other answer: a page of a listing, a small object, credentials.
-const MAX_BODY: usize = 16 << 20;
+const MAX_BODY_BYTES: usize = 16 << 20;
 
 /// Pages of a listing at most: of 1,000 objects each, these are more than the memory for a listing takes.
 const MAX_PAGES: usize = 1 << 16;
@@ -79,7 +79,7 @@ struct PatientClient(HttpClient);
 impl HttpService for PatientClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_ranged = request.headers().contains_key("range");
-        let most = if request.method() == "PUT" { MAX_SMALL } else { MAX_BODY };
+        let most = if request.method() == "PUT" { MAX_SMALL_BYTES } else { MAX_BODY_BYTES };
         let page = request.uri().to_string();
         let response = self.0.execute(request).await?;
         let response = match response.status().is_success() {
@@ -132,8 +132,8 @@ async fn beginning(response: HttpResponse) -> HttpResponse {
     let (mut head, body) = response.into_parts();
     let (mut bytes, mut stream) = (Vec::new(), body.bytes_stream());
     while let Some(Ok(part)) = stream.next().await {
-        bytes.extend_from_slice(&part[..part.len().min(MAX_SMALL - bytes.len())]);
-        if bytes.len() == MAX_SMALL {
+        bytes.extend_from_slice(&part[..part.len().min(MAX_SMALL_BYTES - bytes.len())]);
+        if bytes.len() == MAX_SMALL_BYTES {
             break;
         }
     }

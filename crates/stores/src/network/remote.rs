@@ -23,7 +23,7 @@ const WORKERS: usize = 4;
 /// Attempts to read bytes whose connection is cut on the way.
 const READS: usize = 3;
 /// Most bytes of a listing in memory: about nine million packs.
-const MAX_LISTING: usize = 1 << 30;
+const MAX_LISTING_BYTES: usize = 1 << 30;
 
 type Outcome<T> = Result<T, StoreError>;
 
@@ -219,7 +219,7 @@ impl Store for Remote {
 
     fn list(&self, folder: &str) -> Outcome<Vec<Listed>> {
         let (client, path) = (Arc::clone(&self.client), self.path(folder)?);
-        let list = listing(async move { gather(client.list(Some(&path)), &path, MAX_LISTING).await });
+        let list = listing(async move { gather(client.list(Some(&path)), &path, MAX_LISTING_BYTES).await });
         let found = self.wait(list).map_err(|error| failure::convert(&error))?;
         found.ok_or_else(|| StoreError::Failed(format!("{folder} has too many objects to be listed")))
     }

@@ -42,7 +42,7 @@ const FIXED: usize = 8 << 20;
 const OBJECTS: usize = 1 << 20;
 
 /// Most bytes in use that a thread has not added to the sum of all threads.
-const MAX_UNREPORTED: usize = 256 << 10;
+const MAX_UNREPORTED_BYTES: usize = 256 << 10;
 
 /// The sizes of a phase: those that the program requests.
 type Sizes = fn(&mut Seeded) -> usize;
@@ -213,7 +213,7 @@ impl Worker<'_> {
     fn adopt(&mut self, object: Object) {
         self.objects.push(object);
         self.bytes += object.size as usize;
-        if self.bytes.abs_diff(self.reported) >= MAX_UNREPORTED {
+        if self.bytes.abs_diff(self.reported) >= MAX_UNREPORTED_BYTES {
             self.report();
         }
     }

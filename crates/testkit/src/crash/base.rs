@@ -14,7 +14,7 @@ pub(super) const BYTES: u64 = 8 << 20;
 /// Size of the device on which volumes grow: the journal of a volume of this size is larger.
 pub(super) const ROOM: u64 = 22 << 20;
 /// Blocks that the ballast leaves free: later operations soon need the blocks that one operation frees.
-const LEFT_FREE: u64 = 40;
+const LEFT_FREE_BLOCKS: u64 = 40;
 /// Variants of each base: they differ in the number of commits in the journal.
 const VARIANTS: usize = 3;
 
@@ -162,7 +162,7 @@ fn plant_attributes(volume: &Volume) -> lanefs::Result<()> {
 /// Makes a file that leaves hardly any space.
 fn fill_up(volume: &Volume) -> lanefs::Result<()> {
     volume.sync()?;
-    let free = volume.statfs()?.free_blocks.saturating_sub(LEFT_FREE);
+    let free = volume.statfs()?.free_blocks.saturating_sub(LEFT_FREE_BLOCKS);
     volume.write_file(show(BALLAST_PATH), fill(BALLAST, 0, free as usize * 4096)).map(drop)
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Unit in bytes that a medium writes as a whole.
 pub(super) const SECTOR: usize = 512;
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// An image. Clones share all pages that neither of them has changed since.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub struct Image {
 /// A page that was written.
 #[derive(Clone)]
 struct Page {
-    bytes: [u8; PAGE],
+    bytes: [u8; PAGE_BYTES],
     /// Set by the first question, and unset by a write.
     fingerprint: OnceLock<u64>,
 }
@@ -41,7 +41,7 @@ impl Page {
 impl Image {
     /// An image that holds `bytes`.
     pub fn new(mut bytes: Vec<u8>) -> Self {
-        bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+        bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
         Image { base: Arc::new(bytes), pages: HashMap::new() }
     }
 
@@ -85,9 +85,9 @@ impl Image {
         let mut done = 0;
         std::iter::from_fn(move || {
             let here = at as usize + done;
-            let inside = here % PAGE;
-            let n = (PAGE - inside).min(len - done);
-            let bytes = match self.pages.get(&((here / PAGE) as u64)) {
+            let inside = here % PAGE_BYTES;
+            let n = (PAGE_BYTES - inside).min(len - done);
+            let bytes = match self.pages.get(&((here / PAGE_BYTES) as u64)) {
                 Some(page) => &page.bytes[inside..inside + n],
                 None => &self.base[here..here + n],
             };
@@ -100,8 +100,8 @@ impl Image {
     /// Returns a number of the content: images of one base with the same bytes have the same number.
     pub(super) fn fingerprint(&self) -> u64 {
         let pages = self.pages.iter().map(|(number, page)| {
-            let at = *number as usize * PAGE;
-            page.fingerprint(*number, &self.base[at..at + PAGE])
+            let at = *number as usize * PAGE_BYTES;
+            page.fingerprint(*number, &self.base[at..at + PAGE_BYTES])
         });
         pages.fold(0, |all, page| all ^ page)
     }
@@ -114,12 +114,12 @@ impl Image {
         let mut done = 0;
         while done < data.len() {
             let here = at as usize + done;
-            let (start, inside) = (here / PAGE * PAGE, here % PAGE);
-            let n = (PAGE - inside).min(data.len() - done);
+            let (start, inside) = (here / PAGE_BYTES * PAGE_BYTES, here % PAGE_BYTES);
+            let n = (PAGE_BYTES - inside).min(data.len() - done);
             let base = &self.base;
-            let page = self.pages.entry((here / PAGE) as u64).or_insert_with(|| {
-                let mut bytes = [0; PAGE];
-                bytes.copy_from_slice(&base[start..start + PAGE]);
+            let page = self.pages.entry((here / PAGE_BYTES) as u64).or_insert_with(|| {
+                let mut bytes = [0; PAGE_BYTES];
+                bytes.copy_from_slice(&base[start..start + PAGE_BYTES]);
                 Arc::new(Page { bytes, fingerprint: OnceLock::new() })
             });
             let page = Arc::make_mut(page);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_fingerprint_tells_contents_apart_and_not_the_ways_to_them() {
-        let base = Image::new(vec![7; 3 * PAGE]);
+        let base = Image::new(vec![7; 3 * PAGE_BYTES]);
         let [mut a, mut b] = [base.clone(), base.clone()];
         a.write(100, &[1; 5000]);
         b.write(4096, &[1; 1004]);
@@ -167,12 +167,12 @@ mod tests {
         b.write(8192, &[7; 10]);
         b.write(100, &[1; 3996]);
         assert_eq!(a.fingerprint(), b.fingerprint());
-        a.write(0, &vec![7; 3 * PAGE]);
+        a.write(0, &vec![7; 3 * PAGE_BYTES]);
         assert_eq!(a.fingerprint(), base.fingerprint());
         // The same bytes in another place are another content.
         let [mut first, mut second] = [base.clone(), base];
-        first.write(0, &[2; PAGE]);
-        second.write(PAGE as u64, &[2; PAGE]);
+        first.write(0, &[2; PAGE_BYTES]);
+        second.write(PAGE_BYTES as u64, &[2; PAGE_BYTES]);
         assert_ne!(first.fingerprint(), second.fingerprint());
     }
 }

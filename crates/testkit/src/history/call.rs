@@ -77,7 +77,7 @@ pub enum Call {
 /// Permissions of every new file and directory.
 pub(super) const NEW_PERM: u16 = 0o640;
 /// Largest file in bytes: one block.
-pub(super) const MOST_CONTENT: usize = 4096;
+pub(super) const MOST_CONTENT_BYTES: usize = 4096;
 
 /// The attributes that are compared. Times are not: they say nothing about order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

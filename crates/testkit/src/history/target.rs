@@ -1,7 +1,7 @@
 //! The target of calls: a volume, or the model behind a lock.
 
 use super::Runs;
-use super::call::{Call, Facts, MOST_CONTENT, NEW_PERM, Reply};
+use super::call::{Call, Facts, MOST_CONTENT_BYTES, NEW_PERM, Reply};
 use crate::engine::{Engine, EngineError, Stat};
 use crate::model::Model;
 use lanefs::{Attr, Caller, Code, Error, FileKind, Ino, SetAttr, Volume};
@@ -68,7 +68,7 @@ fn on_volume(volume: &Volume, call: &Call) -> lanefs::Result<Reply> {
             }
         }
         Call::Read { ino } => {
-            let mut buffer = vec![0xee; MOST_CONTENT];
+            let mut buffer = vec![0xee; MOST_CONTENT_BYTES];
             let len = volume.read(&CALLER, Ino(ino), 0, &mut buffer)?;
             Reply::Content(Runs::of(&buffer[..len]))
         }
@@ -157,7 +157,7 @@ fn on_model(model: &mut Model, call: &Call) -> Result<Reply, EngineError> {
             Reply::Done
         }
         Call::Read { ino } => {
-            let mut buffer = vec![0xee; MOST_CONTENT];
+            let mut buffer = vec![0xee; MOST_CONTENT_BYTES];
             let len = model.read(&CALLER, ino, 0, &mut buffer)?;
             Reply::Content(Runs::of(&buffer[..len]))
         }

@@ -6,7 +6,7 @@ use super::data_sums::{SumPlace, first_sums};
 use super::journal::{Copies, replay};
 use super::sums::{checksum, verifies};
 use super::superblock::{COPY, Superblock, best};
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE, GROUP_BLOCKS, Read, ensure, wrong};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE_BLOCKS, GROUP_BLOCKS, Read, ensure, wrong};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -174,7 +174,7 @@ impl<'s> Naive<'s> {
         }
         let chunk = at / (CHUNK_BLOCKS * BLOCK) * (CHUNK_BLOCKS * BLOCK);
         let b = (at - chunk) / BLOCK;
-        ensure(b >= CHUNK_TABLE, || format!("a chunk's table is used as a block, at {at:#x}"))?;
+        ensure(b >= CHUNK_TABLE_BLOCKS, || format!("a chunk's table is used as a block, at {at:#x}"))?;
         let table = self.chunk_table(chunk)?;
         let entry = &table[b as usize * 16..b as usize * 16 + 16];
         ensure(entry.u8(0) == kind && entry.u64(8) == owner, || {

@@ -1,6 +1,6 @@
 //! Where the checksums of file data are.
 
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE, GROUP_BLOCKS};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE_BLOCKS, GROUP_BLOCKS};
 
 /// Checksums in a block of checksums.
 const SUMS: u64 = 1008;
@@ -30,5 +30,5 @@ impl SumPlace {
 /// chunk.
 pub(super) fn first_sums(group: u64) -> u64 {
     let chunk = if group == 0 { 1 } else { 0 };
-    (group * GROUP_BLOCKS + chunk * CHUNK_BLOCKS + CHUNK_TABLE) * BLOCK
+    (group * GROUP_BLOCKS + chunk * CHUNK_BLOCKS + CHUNK_TABLE_BLOCKS) * BLOCK
 }

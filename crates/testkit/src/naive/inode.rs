@@ -5,7 +5,7 @@ use super::bytes::Words;
 use super::{BLOCK, Read, ensure, wrong};
 
 /// Bytes of every inode before its tail.
-const CORE: usize = 96;
+const CORE_BYTES: usize = 96;
 /// Type bits of `MODE` of a directory, a regular file, a symbolic link.
 pub(super) const DIRECTORY: u16 = 4;
 pub(super) const FILE: u16 = 8;
@@ -84,7 +84,7 @@ impl Inode {
 
     /// The bytes after the core.
     pub(super) fn tail(&self) -> &[u8] {
-        &self.bytes[CORE..]
+        &self.bytes[CORE_BYTES..]
     }
 
     /// The bytes of the tail before attributes.

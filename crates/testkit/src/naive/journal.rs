@@ -20,7 +20,7 @@ const REVOCATION: u8 = 4;
 const SUMMED: u64 = 1;
 
 /// Positions in a descriptor at most.
-const MOST: usize = 500;
+const MOST_POSITIONS: usize = 500;
 
 /// The log of a volume that was not closed.
 struct Log<'a> {
@@ -119,7 +119,9 @@ impl Log<'_> {
                 }
                 role @ (DESCRIPTOR | REVOCATION) => {
                     let count = usize::from(block.u16(2));
-                    ensure((1..=MOST).contains(&count), || format!("a descriptor of {count} blocks"))?;
+                    ensure((1..=MOST_POSITIONS).contains(&count), || {
+                        format!("a descriptor of {count} blocks")
+                    })?;
                     let flags = if role == DESCRIPTOR { SUMMED } else { 0 };
                     let positions: Vec<u64> = (0..count).map(|i| block.u64(96 + 8 * i)).collect();
                     positions.iter().try_for_each(|word| self.check_position(word & !flags))?;

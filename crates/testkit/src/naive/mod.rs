@@ -35,7 +35,7 @@ const BLOCK: u64 = 4096;
 /// Blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 512;
 /// Blocks of a metadata chunk that hold its table.
-const CHUNK_TABLE: u64 = 2;
+const CHUNK_TABLE_BLOCKS: u64 = 2;
 /// Chunks in a group.
 const GROUP_CHUNKS: u64 = 63;
 /// Blocks in a group.

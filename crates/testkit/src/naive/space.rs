@@ -4,7 +4,7 @@ use super::blocks::{Naive, SUMS_IN_GROUP};
 use super::bytes::Words;
 use super::claims::User;
 use super::superblock::COPY;
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE, GROUP_BLOCKS, GROUP_CHUNKS, Read, ensure};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE_BLOCKS, GROUP_BLOCKS, GROUP_CHUNKS, Read, ensure};
 
 impl Naive<'_> {
     /// Claims the blocks that no inode owns.
@@ -50,8 +50,8 @@ impl Naive<'_> {
     fn check_chunk(&self, number: u64, chunk: u64, group: &[u8]) -> Read<()> {
         let at = (number * GROUP_BLOCKS + chunk * CHUNK_BLOCKS) * BLOCK;
         let table = self.chunk_table(at)?;
-        let mut used = CHUNK_TABLE;
-        for b in CHUNK_TABLE..CHUNK_BLOCKS {
+        let mut used = CHUNK_TABLE_BLOCKS;
+        for b in CHUNK_TABLE_BLOCKS..CHUNK_BLOCKS {
             let entry = &table[b as usize * 16..b as usize * 16 + 16];
             let (kind, owner) = (entry.u8(0), entry.u64(8));
             let position = at + b * BLOCK;
@@ -109,7 +109,7 @@ impl Naive<'_> {
             for chunk in (0..GROUP_CHUNKS).filter(|chunk| group.u64(24) >> chunk & 1 != 0) {
                 let at = (number * GROUP_BLOCKS + chunk * CHUNK_BLOCKS) * BLOCK;
                 let table = self.chunk_table(at)?;
-                for b in (CHUNK_TABLE..CHUNK_BLOCKS).filter(|b| table.u8(*b as usize * 16) == 4) {
+                for b in (CHUNK_TABLE_BLOCKS..CHUNK_BLOCKS).filter(|b| table.u8(*b as usize * 16) == 4) {
                     all.extend(self.inodes_of_block(at + b * BLOCK)?);
                 }
             }

@@ -10,7 +10,7 @@ use lanefs_format::{BLOCK, FileKind};
 use std::ops::Bound;
 
 /// Bytes of file data in the model above which writes become small.
-const MOST_DATA: u64 = 24 << 20;
+const MOST_DATA_BYTES: u64 = 24 << 20;
 
 /// A generator of operations.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Generator {
         match self.numbers.weighted(&self.profile.data) {
             0 => Op::Read { caller, path, offset, len: self.numbers.length(300_000).min(room) as usize },
             1 => {
-                let most = if model.data_bytes() > MOST_DATA { 4096 } else { 3 << 20 };
+                let most = if model.data_bytes() > MOST_DATA_BYTES { 4096 } else { 3 << 20 };
                 let most = if self.numbers.chance(90) { most.min(70_000) } else { most };
                 let data = Data { len: self.numbers.length(most) as usize, seed: self.numbers.bits() };
                 Op::Write { caller, path, offset, data }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Files up to this size are read whole; of larger ones, data and the bounds of holes.
 const READ_WHOLE: u64 = 1 << 20;
 /// Bytes read at a time.
-const PIECE: u64 = 256 << 10;
+const PIECE_BYTES: u64 = 256 << 10;
 /// Pieces of data in one file at most: more than any test makes.
 const MOST_PIECES: usize = 100_000;
 
@@ -188,7 +188,7 @@ fn data(
         }
         let mut from = start;
         while from < end.min(start + (32 << 20)) {
-            let len = PIECE.min(end - from);
+            let len = PIECE_BYTES.min(end - from);
             range(content, engine, theirs, from, len, &mut buffer)?;
             from += len;
         }

@@ -1,9 +1,14 @@
 //! The form of the code, as far as a machine can keep it: no file and no function grows past the length that
-//! a reader takes in at once. Lists have those that are longer today, and only shrink. (`scripts/prose.sh`
-//! keeps the prose.)
+//! a reader takes in at once, a constant's name says its unit ([`units`]), and a name belongs to one type of
+//! a crate ([`types`]). Lists have the breaches of today, and only shrink. (`scripts/prose.sh` keeps the
+//! prose.)
 
+mod files;
+mod types;
+mod units;
+
+use files::rust_files;
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 /// Most lines of a file, and of a function from its name to its end.
 const FILE_LINES: usize = 600;
@@ -139,31 +144,9 @@ fn breaches(files: &[(String, String)], long_files: &[&str], long_functions: &[(
     found
 }
 
-/// Reads all files of Rust below a folder of the workspace, without those that were built.
-fn read_all(folder: &Path, into: &mut Vec<(String, String)>) {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let entries = std::fs::read_dir(workspace.join(folder)).expect("a folder of the workspace");
-    let mut names: Vec<PathBuf> =
-        entries.map(|entry| folder.join(entry.expect("an entry").file_name())).collect();
-    names.sort();
-    for name in names {
-        let path = workspace.join(&name);
-        if path.is_dir() && !name.ends_with("target") {
-            read_all(&name, into);
-        } else if name.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path).expect("a file of the workspace");
-            into.push((name.to_str().expect("a name in UTF-8").to_owned(), text));
-        }
-    }
-}
-
 #[test]
 fn files_and_functions_are_short() {
-    let mut files = Vec::new();
-    for folder in ["crates", "python/src", "fuzz"] {
-        read_all(Path::new(folder), &mut files);
-    }
-    assert!(files.len() > 500, "only {} files of Rust", files.len());
+    let files = rust_files();
     let all: usize = files.iter().map(|(_, text)| functions(text).len()).sum();
     assert!(all > 5000, "only {all} functions");
     let found = breaches(&files, LONG_FILES, LONG_FUNCTIONS);

@@ -8,7 +8,7 @@ use super::compression::{Compression, MAGIC_BYTES};
 use super::input::Input;
 use std::io::{self, BufRead, Read};
 
-/// Most memory for the window of a frame, in bytes and as a power of two: an archive may demand 128 MiB and
+/// Most memory for the window of a frame, as the power of two: an archive may demand 128 MiB and
 /// no more. `zstd` itself needs `--long=28` and up to write or read more; `xz -9` has 64 MiB. The windows of
 /// the other formats are smaller in any case.
 pub(crate) const WINDOW_LOG_MAX: u32 = 27;

@@ -18,7 +18,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Entries that one call lists.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 
 /// A directory of a volume.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ impl Tree for VolumeTree<'_> {
     fn names(&self, _: &mut Buffers, dir: &VolumeDir) -> std::result::Result<Vec<Name>, Failure> {
         let (mut names, mut cookie) = (Vec::new(), 0);
         loop {
-            let page = self.volume.readdir(dir.ino, cookie, PAGE)?;
+            let page = self.volume.readdir(dir.ino, cookie, PAGE_ENTRIES)?;
             let Some(last) = page.last() else { return Ok(names) };
             cookie = last.cookie;
             for entry in page {

@@ -17,7 +17,7 @@ const LIMIT_FRACTION: usize = 16;
 const WORDS: usize = MAX_UNITS.div_ceil(bitmap::WORD);
 
 /// Bytes of a region's own memory.
-const OWN_BYTES: usize = size_of::<Region>().next_multiple_of(os::PAGE);
+const OWN_BYTES: usize = size_of::<Region>().next_multiple_of(os::PAGE_BYTES);
 
 /// A range of units, and the bitmaps of the free ones.
 pub(super) struct Region {
@@ -37,7 +37,7 @@ impl Region {
     /// Reserves a region of at least `fewest` units; none without address space.
     pub(super) fn map(fewest: usize) -> Option<NonNull<Region>> {
         let fewest = fewest.max(MIN_UNITS);
-        let own = os::map(OWN_BYTES, os::PAGE)?;
+        let own = os::map(OWN_BYTES, os::PAGE_BYTES)?;
         let mut units = MAX_UNITS;
         // The process needs a limited address space for other things too.
         let most_bytes = os::address_space() / LIMIT_FRACTION;
@@ -50,7 +50,7 @@ impl Region {
                 None if units / 4 >= fewest => units /= 4,
                 None => {
                     // SAFETY: mapped above, and nothing uses it.
-                    unsafe { os::unmap(own, OWN_BYTES, os::PAGE) };
+                    unsafe { os::unmap(own, OWN_BYTES, os::PAGE_BYTES) };
                     return None;
                 }
             }
@@ -79,7 +79,7 @@ impl Region {
         unsafe {
             let (base, units) = (region.as_ref().base, region.as_ref().units);
             os::unmap(base, units * UNIT, UNIT);
-            os::unmap(region.cast(), OWN_BYTES, os::PAGE);
+            os::unmap(region.cast(), OWN_BYTES, os::PAGE_BYTES);
         }
     }
 

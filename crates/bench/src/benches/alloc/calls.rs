@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;
 
 /// Size of the largest block of any workload, in bytes.
-pub(super) const LARGEST: usize = 1039;
+pub(super) const LARGEST_BYTES: usize = 1039;
 
 /// A block of the allocator. Only [`Calls::put`] frees it: blocks that remain end with the process.
 #[derive(Debug)]
@@ -77,10 +77,10 @@ impl Calls {
         Ok(black_box(calls))
     }
 
-    /// Allocates a block of `size` bytes, from 1 to [`LARGEST`].
+    /// Allocates a block of `size` bytes, from 1 to [`LARGEST_BYTES`].
     #[inline(always)]
     pub(super) fn get(&self, size: usize) -> Block {
-        debug_assert!((1..=LARGEST).contains(&size));
+        debug_assert!((1..=LARGEST_BYTES).contains(&size));
         // SAFETY: `malloc` accepts any size.
         let block = unsafe { (self.malloc)(size) };
         NonNull::new(block.cast()).map_or_else(|| out_of_memory(), Block)

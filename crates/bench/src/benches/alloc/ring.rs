@@ -5,7 +5,7 @@ use super::calls::Block;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Blocks of one batch.
-pub(super) const BATCH: usize = 64;
+pub(super) const BATCH_BLOCKS: usize = 64;
 /// Capacity of the ring in batches.
 const BATCHES: usize = 32;
 /// Polls before a waiting thread yields the core.
@@ -31,7 +31,7 @@ pub(super) struct Receiver<'r>(&'r Ring);
 
 impl Ring {
     pub(super) fn new() -> Self {
-        let slots = (0..BATCH * BATCHES).map(|_| AtomicPtr::default()).collect();
+        let slots = (0..BATCH_BLOCKS * BATCHES).map(|_| AtomicPtr::default()).collect();
         Ring { slots, sent: Count::default(), received: Count::default() }
     }
 
@@ -42,13 +42,13 @@ impl Ring {
 
     /// Returns the slots of the batch with this number.
     fn batch(&self, number: usize) -> impl Iterator<Item = &AtomicPtr<u8>> {
-        self.slots.iter().skip(number % BATCHES * BATCH).take(BATCH)
+        self.slots.iter().skip(number % BATCHES * BATCH_BLOCKS).take(BATCH_BLOCKS)
     }
 }
 
 impl Sender<'_> {
     /// Sends the blocks as soon as there is room, and leaves the batch empty.
-    pub(super) fn send(&mut self, blocks: &mut [Option<Block>; BATCH]) {
+    pub(super) fn send(&mut self, blocks: &mut [Option<Block>; BATCH_BLOCKS]) {
         let number = self.0.sent.0.load(Ordering::Relaxed);
         wait_until(|| number - self.0.received.0.load(Ordering::Acquire) < BATCHES);
         for (slot, block) in self.0.batch(number).zip(blocks) {
@@ -62,7 +62,7 @@ impl Sender<'_> {
 
 impl Receiver<'_> {
     /// Receives the next batch as soon as it arrives; `blocks` must be empty.
-    pub(super) fn receive(&mut self, blocks: &mut [Option<Block>; BATCH]) {
+    pub(super) fn receive(&mut self, blocks: &mut [Option<Block>; BATCH_BLOCKS]) {
         let number = self.0.received.0.load(Ordering::Relaxed);
         wait_until(|| self.0.sent.0.load(Ordering::Acquire) > number);
         for (slot, block) in self.0.batch(number).zip(blocks) {
@@ -99,7 +99,7 @@ mod tests {
             let sent = scope.spawn(move || {
                 let mut sent = Vec::new();
                 for _ in 0..TIMES {
-                    let blocks: [Block; BATCH] = std::array::from_fn(|_| calls.get(16));
+                    let blocks: [Block; BATCH_BLOCKS] = std::array::from_fn(|_| calls.get(16));
                     let mut blocks = blocks.map(|block| {
                         let pointer = block.into_raw();
                         sent.push(pointer as usize);
@@ -114,7 +114,7 @@ mod tests {
             let received = scope.spawn(move || {
                 let mut received = Vec::new();
                 for _ in 0..TIMES {
-                    let mut blocks = [const { None }; BATCH];
+                    let mut blocks = [const { None }; BATCH_BLOCKS];
                     receiver.receive(&mut blocks);
                     // The blocks are kept, so that no address appears twice.
                     received.extend(blocks.into_iter().flatten().map(|block| block.into_raw() as usize));
@@ -123,7 +123,7 @@ mod tests {
             });
             (sent.join().unwrap(), received.join().unwrap())
         });
-        assert_eq!(received.len(), TIMES * BATCH);
+        assert_eq!(received.len(), TIMES * BATCH_BLOCKS);
         assert_eq!(sent, received);
         assert_eq!(received.iter().collect::<HashSet<_>>().len(), received.len());
     }

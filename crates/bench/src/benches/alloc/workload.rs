@@ -2,9 +2,9 @@
 //! the allocator under measurement only. (The start of a thread takes some blocks of it as well, for Rust and
 //! the C library, the same for all allocators.)
 
-use super::calls::{Block, Calls, LARGEST};
+use super::calls::{Block, Calls, LARGEST_BYTES};
 use super::crew::{Outcome, crew};
-use super::ring::{BATCH, Receiver, Ring, Sender};
+use super::ring::{BATCH_BLOCKS, Receiver, Ring, Sender};
 use crate::error::Result;
 use parking_lot::Mutex;
 
@@ -97,7 +97,7 @@ fn below(bits: u64, count: usize) -> usize {
 /// Picks a size from `LEAST` to `MOST`.
 #[inline(always)]
 fn size<const LEAST: usize, const MOST: usize>(bits: u64) -> usize {
-    const { assert!(0 < LEAST && LEAST <= MOST && MOST <= LARGEST) };
+    const { assert!(0 < LEAST && LEAST <= MOST && MOST <= LARGEST_BYTES) };
     LEAST + below(bits, MOST - LEAST + 1)
 }
 
@@ -152,7 +152,8 @@ fn replace<const LEAST: usize, const MOST: usize>(
 
 fn random_mixed(calls: Calls, threads: usize, steps: u64) -> Result<Outcome> {
     type Member = (Vec<Option<Block>>, Random);
-    let work = |(slots, random): &mut Member, steps: u64| replace::<16, LARGEST>(calls, slots, random, steps);
+    let work =
+        |(slots, random): &mut Member, steps: u64| replace::<16, LARGEST_BYTES>(calls, slots, random, steps);
     let mut members: Vec<Member> = (0..threads).map(|t| (slots(MIXED_SLOTS), Random::new(t))).collect();
     crew(
         &mut members,
@@ -170,7 +171,7 @@ enum PairSide<'r> {
 }
 
 fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> {
-    let batches = steps.div_ceil(BATCH as u64);
+    let batches = steps.div_ceil(BATCH_BLOCKS as u64);
     let mut rings: Vec<Ring> = (0..pairs).map(|_| Ring::new()).collect();
     let mut members = Vec::with_capacity(2 * pairs);
     for (pair, ring) in rings.iter_mut().enumerate() {
@@ -182,7 +183,7 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
         &mut members,
         |_| (),
         |side| {
-            let mut blocks = [const { None }; BATCH];
+            let mut blocks = [const { None }; BATCH_BLOCKS];
             for _ in 0..batches {
                 match side {
                     PairSide::Producer(sender, random) => {
@@ -199,7 +200,7 @@ fn producer_consumer(calls: Calls, pairs: usize, steps: u64) -> Result<Outcome> 
                     }
                 }
             }
-            batches * BATCH as u64
+            batches * BATCH_BLOCKS as u64
         },
     )
 }
@@ -303,7 +304,7 @@ mod tests {
     fn random_numbers_reach_all_sizes_and_no_other() {
         let mut random = Random::new(0);
         let sizes: std::collections::BTreeSet<usize> =
-            (0..200_000).map(|_| size::<16, LARGEST>(random.next())).collect();
+            (0..200_000).map(|_| size::<16, LARGEST_BYTES>(random.next())).collect();
         assert_eq!((sizes.first(), sizes.last(), sizes.len()), (Some(&16), Some(&1039), 1024));
         assert_eq!(below(u64::MAX, 1000), 999);
         assert_eq!(below(0, 1000), 0);

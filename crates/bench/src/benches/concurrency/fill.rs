@@ -22,11 +22,11 @@ const GOAL: f64 = 0.95;
 const BLOCK: u64 = stamp::BLOCK as u64;
 /// Bytes of one sequential read, and number of them that `fio` has in flight. (LaneFS chooses its own
 /// readahead.)
-const STEP: u64 = 1 << 20;
+const STEP_BYTES: u64 = 1 << 20;
 const SEQUENTIAL_DEPTH: u32 = 8;
 /// Random reads that `fio` has in flight, and random reads of one call of LaneFS.
 const RANDOM_DEPTH: u32 = 32;
-const RANDOM_BATCH: usize = 1024;
+const RANDOM_BATCH_READS: usize = 1024;
 
 /// A volume in a file, which contains one large file.
 struct FillFixture {
@@ -42,7 +42,7 @@ impl FillFixture {
         let volume = Volume::create(path, &options).map_err(Error::volume("making a volume"))?;
         let made = volume.create_file(&Caller::OWNER, volume.root(), b"cold", 0o644);
         let file = made.map_err(Error::volume("making a file"))?.ino;
-        let mut part = vec![0; STEP as usize];
+        let mut part = vec![0; STEP_BYTES as usize];
         let mut rng = StdRng::seed_from_u64(SEED);
         // Contents that a device below can neither compress nor leave out.
         rng.fill_bytes(&mut part);
@@ -68,7 +68,7 @@ impl FillFixture {
     /// Reads the whole file from its start; returns bytes a second.
     fn sequential(&self, stop: &Stop) -> Result<f64> {
         self.drop_caches()?;
-        let mut buffer = vec![0; STEP as usize];
+        let mut buffer = vec![0; STEP_BYTES as usize];
         let (mut done, mut good) = (0, 0);
         let start = Instant::now();
         while done < self.bytes {
@@ -79,19 +79,19 @@ impl FillFixture {
             done += (len as u64).max(1);
         }
         let elapsed = start.elapsed();
-        expect(LANEFS, "sequential reads", good, self.bytes.div_ceil(STEP))?;
+        expect(LANEFS, "sequential reads", good, self.bytes.div_ceil(STEP_BYTES))?;
         Ok(self.bytes as f64 / elapsed.as_secs_f64())
     }
 
     /// Reads these blocks, many at once; returns bytes a second.
     fn random(&self, blocks: &[usize], stop: &Stop) -> Result<f64> {
         self.drop_caches()?;
-        let mut memory = vec![0; RANDOM_BATCH * BLOCK as usize];
+        let mut memory = vec![0; RANDOM_BATCH_READS * BLOCK as usize];
         let mut contents = FileContents::lent(&mut memory);
-        let files = [self.file; RANDOM_BATCH];
+        let files = [self.file; RANDOM_BATCH_READS];
         let mut good = 0;
         let start = Instant::now();
-        for batch in blocks.chunks(RANDOM_BATCH) {
+        for batch in blocks.chunks(RANDOM_BATCH_READS) {
             stop.check()?;
             let offset = |block: &usize| *block as u64 * BLOCK;
             let ranges: Vec<ByteRange> =
@@ -110,15 +110,15 @@ impl FillFixture {
     }
 }
 
-/// Finds the longest range of data in a sparse file, from a multiple of `STEP` on. `fio` reads it, because a
-/// hole costs nothing.
+/// Finds the longest range of data in a sparse file, from a multiple of `STEP_BYTES` on. `fio` reads it,
+/// because a hole costs nothing.
 fn longest_data(file: &File) -> Result<(u64, u64)> {
     let failed = || Error::host("looking for data in the volume's file");
     let (mut longest, mut at) = ((0, 0), 0);
     while let Ok(data) = rustix::fs::seek(file, SeekFrom::Data(at)) {
         let hole = rustix::fs::seek(file, SeekFrom::Hole(data)).map_err(failed())?;
-        let start = data.next_multiple_of(STEP);
-        let len = hole.saturating_sub(start) / STEP * STEP;
+        let start = data.next_multiple_of(STEP_BYTES);
+        let len = hole.saturating_sub(start) / STEP_BYTES * STEP_BYTES;
         if len > longest.1 {
             longest = (start, len);
         }
@@ -142,7 +142,7 @@ pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
         }
         let wanted = if random { blocks.len() as u64 * BLOCK } else { sizes.fill_bytes };
         let job = Job {
-            block_bytes: if random { BLOCK } else { STEP },
+            block_bytes: if random { BLOCK } else { STEP_BYTES },
             depth: if random { RANDOM_DEPTH } else { SEQUENTIAL_DEPTH },
             random,
             offset,
@@ -197,7 +197,7 @@ mod tests {
         let fixture = FillFixture::new(&temp.path().join("volume.lane"), 4 << 20, &stop).unwrap();
         let blocks = shuffled(1024);
         assert!(fixture.sequential(&stop).unwrap() > 0.0 && fixture.random(&blocks, &stop).unwrap() > 0.0);
-        fixture.volume.write(&Caller::OWNER, fixture.file, STEP, b"wrong").unwrap();
+        fixture.volume.write(&Caller::OWNER, fixture.file, STEP_BYTES, b"wrong").unwrap();
         for rate in [fixture.sequential(&stop), fixture.random(&blocks, &stop)] {
             assert!(matches!(rate, Err(Error::Wrong { .. })));
         }
@@ -208,11 +208,14 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("sparse");
         let file = File::options().read(true).write(true).create_new(true).open(path).unwrap();
-        file.set_len(32 * STEP).unwrap();
-        file.write_all_at(&vec![1; 2 * STEP as usize], 3 * STEP).unwrap();
-        file.write_all_at(&vec![1; 4 * STEP as usize], 10 * STEP - BLOCK).unwrap();
+        file.set_len(32 * STEP_BYTES).unwrap();
+        file.write_all_at(&vec![1; 2 * STEP_BYTES as usize], 3 * STEP_BYTES).unwrap();
+        file.write_all_at(&vec![1; 4 * STEP_BYTES as usize], 10 * STEP_BYTES - BLOCK).unwrap();
         let (offset, len) = longest_data(&file).unwrap();
         // On a file system without holes the whole file is data.
-        assert!((offset, len) == (10 * STEP, 3 * STEP) || (offset, len) == (0, 32 * STEP), "{offset} {len}");
+        assert!(
+            (offset, len) == (10 * STEP_BYTES, 3 * STEP_BYTES) || (offset, len) == (0, 32 * STEP_BYTES),
+            "{offset} {len}"
+        );
     }
 }

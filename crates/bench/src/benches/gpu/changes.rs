@@ -2,7 +2,7 @@
 //! changes in batches.
 
 use super::bench::GpuBench;
-use super::maker::{BATCH, Maker, makers, share_of_device};
+use super::maker::{BATCH_CHANGES, Maker, makers, share_of_device};
 use crate::error::Result;
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
@@ -44,7 +44,9 @@ fn measure(
         maker.clear()
     })?;
     let made = rows.iter().zip(&values).filter_map(|((name, unit), values)| values.row(name, unit));
-    Ok(made.map(|row| row.param("batch", BATCH).extra("made_by_device", share_of_device(&all))).collect())
+    Ok(made
+        .map(|row| row.param("batch", BATCH_CHANGES).extra("made_by_device", share_of_device(&all)))
+        .collect())
 }
 
 /// Measures files all over a tree, made and removed in random order.

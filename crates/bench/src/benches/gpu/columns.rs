@@ -19,7 +19,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Paths of one call of the CPU engine.
-const BATCH: usize = 16_384;
+const BATCH_PATHS: usize = 16_384;
 
 /// Measures the rows on a tree that all systems have.
 pub(super) fn measure(
@@ -132,7 +132,7 @@ impl Asked<'_> {
 
     fn by_processor(&self, answers: Answers, threads: usize) -> Result<Duration> {
         let count = self.paths.len();
-        let size = BATCH.min(count.div_ceil(threads)).max(1);
+        let size = BATCH_PATHS.min(count.div_ceil(threads)).max(1);
         let parts: Vec<_> = (0..count).step_by(size).map(|first| first..count.min(first + size)).collect();
         let options = options(self.lane, None)?;
         let (elapsed, found) = in_threads(&parts, threads, |share| {

@@ -83,11 +83,12 @@ fn walk(
     stop: &Stop,
     count: &mut u64,
 ) -> Result<()> {
-    const PAGE: usize = 4096;
+    const PAGE_ENTRIES: usize = 4096;
     stop.check()?;
     let (mut cookie, len) = (0, path.len());
     loop {
-        let page = volume.readdir(&Caller::OWNER, dir, cookie, PAGE).map_err(Error::volume("a listing"))?;
+        let page =
+            volume.readdir(&Caller::OWNER, dir, cookie, PAGE_ENTRIES).map_err(Error::volume("a listing"))?;
         let Some(last) = page.last() else { return Ok(()) };
         cookie = last.cookie;
         for entry in page {

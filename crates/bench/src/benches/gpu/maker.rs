@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const TOP: &CStr = c"top";
 
 /// Changes in one call.
-pub(super) const BATCH: usize = 1 << 16;
+pub(super) const BATCH_CHANGES: usize = 1 << 16;
 
 const FILE_MODE: u16 = 0o644;
 const DIRECTORY_MODE: u16 = 0o755;
@@ -177,7 +177,7 @@ impl Maker<'_, '_> {
     fn apply(&self, base: Ino, changes: &[Change<'_>], stop: &Stop) -> Result<Duration> {
         let mut answers: Vec<Applied> = Vec::with_capacity(changes.len());
         let start = Instant::now();
-        for part in changes.chunks(BATCH) {
+        for part in changes.chunks(BATCH_CHANGES) {
             stop.check()?;
             let made = match self {
                 Maker::Gpu(mirrored, shares) => mirrored.apply(base, part).map(|(answers, by)| {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes of a file.
-const FILE: usize = 16 << 10;
+const FILE_BYTES: usize = 16 << 10;
 /// Files of a directory.
 const DIRECTORY: usize = 1000;
 /// A word that one of a hundred files has.
@@ -63,16 +63,16 @@ impl Texts {
         let volume = Volume::create_memory(&CreateOptions { size, ..CreateOptions::default() });
         let volume = volume.map_err(Error::volume("making a volume"))?;
         let (mut random, mut files) = (StdRng::seed_from_u64(SEED), Vec::new());
-        let mut text = Vec::with_capacity(FILE + 64);
-        for number in 0..(bytes / FILE).max(8) {
+        let mut text = Vec::with_capacity(FILE_BYTES + 64);
+        for number in 0..(bytes / FILE_BYTES).max(8) {
             bench.stop.check()?;
             text.clear();
-            while text.len() < FILE {
+            while text.len() < FILE_BYTES {
                 text.extend_from_slice(WORDS[random.random_range(0..WORDS.len())].as_bytes());
             }
-            text.truncate(FILE);
+            text.truncate(FILE_BYTES);
             if number % 100 == 0 {
-                text[FILE / 2..][..RARE.len()].copy_from_slice(RARE.as_bytes());
+                text[FILE_BYTES / 2..][..RARE.len()].copy_from_slice(RARE.as_bytes());
             }
             let dir = format!("/dir{}", number / DIRECTORY);
             let path = format!("{dir}/text{number:06}").into_bytes();
@@ -90,7 +90,7 @@ impl Texts {
             path: path.clone(),
             shown: None,
             ino: *ino,
-            size: FILE as u64,
+            size: FILE_BYTES as u64,
             is_named: false,
         };
         self.files.iter().map(candidate)
@@ -137,7 +137,7 @@ fn wrong(what: &'static str, found: u64, expected: u64) -> Error {
 pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     // A KiB for each file of the other rows' tree.
     let texts = Texts::make(bench, bench.settings.sizes.tree_files << 10)?;
-    let (files, kib) = (texts.files.len(), texts.files.len() * FILE / 1024);
+    let (files, kib) = (texts.files.len(), texts.files.len() * FILE_BYTES / 1024);
     let gpu = bench.settings.gpu.clone();
     let (expected, kept) = (files.div_ceil(100) as u64, Arc::new(gpu.kept_texts(None)));
     let (all, two) = ([Engine::Device, Engine::Copied, Engine::Cpu], [Engine::Device, Engine::Cpu]);

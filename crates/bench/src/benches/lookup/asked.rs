@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Paths of one call of LaneFS, as a program has them that reads a list.
-const BATCH: usize = 16_384;
+const BATCH_PATHS: usize = 16_384;
 
 /// A directory that moves beside the lookups.
 const MOVED: [&CStr; 2] = [c"moved-a", c"moved-b"];
@@ -113,7 +113,7 @@ impl Asked<'_> {
 
 /// Parts of `count` paths, as many for each thread.
 fn parts(count: usize, threads: usize) -> Vec<Range<usize>> {
-    let size = BATCH.min(count.div_ceil(threads)).max(1);
+    let size = BATCH_PATHS.min(count.div_ceil(threads)).max(1);
     (0..count).step_by(size).map(|first| first..count.min(first + size)).collect()
 }
 

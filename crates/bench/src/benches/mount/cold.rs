@@ -3,7 +3,7 @@
 use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
-use crate::benches::read::corpus::{Corpus, MOST, Requests};
+use crate::benches::read::corpus::{Corpus, MOST_BYTES, Requests};
 use crate::error::{Error, Result};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::{LANEFS, Values};
@@ -133,7 +133,7 @@ fn read(dir: &Path, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result
     forget(true)?;
     let root = open(dir)?;
     let paths: Vec<&CStr> = requests.strings.iter().collect();
-    let (mut good, mut buffer) = (0, vec![0; MOST]);
+    let (mut good, mut buffer) = (0, vec![0; MOST_BYTES]);
     let start = Instant::now();
     for (number, (file, path)) in requests.files.iter().zip(paths).enumerate() {
         if number % STRIDE == 0 {

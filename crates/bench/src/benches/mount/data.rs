@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Bytes of one system call.
-const AT_ONCE: usize = 1 << 20;
+const CALL_BYTES: usize = 1 << 20;
 /// Minimum of ext4's rate, and of the passthrough's.
 const GOAL_DISK: f64 = 0.8;
 const GOAL_MEMORY: f64 = 0.9;
@@ -114,11 +114,11 @@ fn fill(buffer: &mut [u8], part: u64) {
 fn write(dir: &Path, bytes: u64, durable: bool, stop: &Stop) -> Result<Duration> {
     let path = dir.join(NAME);
     let failed = || Error::host(format!("writing {}", path.display()));
-    let mut buffer = vec![0; AT_ONCE];
+    let mut buffer = vec![0; CALL_BYTES];
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let start = Instant::now();
     let file = sys::open(&path, flags, Mode::from_raw_mode(0o644)).map_err(failed())?;
-    for part in 0..bytes / AT_ONCE as u64 {
+    for part in 0..bytes / CALL_BYTES as u64 {
         stop.check()?;
         fill(&mut buffer, part);
         let mut done = 0;
@@ -136,11 +136,11 @@ fn read(dir: &Path, bytes: u64, stop: &Stop) -> Result<Duration> {
     forget(true)?;
     let path = dir.join(NAME);
     let failed = || Error::host(format!("reading {}", path.display()));
-    let (mut buffer, mut expected) = (vec![0; AT_ONCE], vec![0; AT_ONCE]);
+    let (mut buffer, mut expected) = (vec![0; CALL_BYTES], vec![0; CALL_BYTES]);
     let start = Instant::now();
     let file = sys::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed())?;
     let mut good = 0;
-    for part in 0..bytes / AT_ONCE as u64 {
+    for part in 0..bytes / CALL_BYTES as u64 {
         stop.check()?;
         let mut done = 0;
         while done < buffer.len() {
@@ -151,10 +151,10 @@ fn read(dir: &Path, bytes: u64, stop: &Stop) -> Result<Duration> {
         }
         // The beginning and the end only: the clock runs.
         fill(&mut expected[..16], part);
-        good += u64::from(buffer[..16] == expected[..16] && buffer[AT_ONCE - 1] == part as u8 ^ 0x5a);
+        good += u64::from(buffer[..16] == expected[..16] && buffer[CALL_BYTES - 1] == part as u8 ^ 0x5a);
     }
     let elapsed = start.elapsed();
-    let expected = bytes / AT_ONCE as u64;
+    let expected = bytes / CALL_BYTES as u64;
     if good != expected {
         let system = dir.display().to_string();
         return Err(Error::Wrong { system, what: "parts of a file", found: good, expected });

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Time for which the kernel may cache: all changes go through it.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 /// Maximum bytes of a read or write.
-const MOST: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
 const SHARDS: usize = 64;
 const LISTING_BYTES: usize = 64 << 10;
 
@@ -57,7 +57,7 @@ pub fn run_passthrough(args: &PassthroughArgs) -> Result<()> {
     config.mount_options = vec![
         MountOption::FSName("passthrough".into()),
         MountOption::DefaultPermissions,
-        MountOption::CUSTOM(format!("max_read={MOST}")),
+        MountOption::CUSTOM(format!("max_read={MOST_BYTES}")),
     ];
     config.acl = SessionACL::All;
     config.n_threads = Some(args.threads.max(1));
@@ -298,9 +298,9 @@ impl Filesystem for Passthrough {
         ] {
             let _ = config.add_capabilities(wanted);
         }
-        let _ = config.set_max_write(MOST as u32);
+        let _ = config.set_max_write(MOST_BYTES as u32);
         let _ = config.set_max_background(64);
-        if let Err(most) = config.set_max_readahead(MOST as u32) {
+        if let Err(most) = config.set_max_readahead(MOST_BYTES as u32) {
             let _ = config.set_max_readahead(most);
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a piece of data, and pieces on the way in a direction of a connection: a link of 1 GB/s
 /// has as many in a quarter of a second.
-const PIECE: usize = 64 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4096;
 
 /// Properties of a link.
@@ -138,7 +138,7 @@ fn take_in(
     ready: Instant,
     is_answered: &AtomicBool,
 ) {
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; PIECE_BYTES];
     while let Ok(len @ 1..) = from.read(&mut buffer) {
         let begins_request = is_answered.swap(direction == FROM_SERVER, Ordering::Relaxed);
         if direction == FROM_SERVER {

@@ -29,7 +29,7 @@ const OBJECTS: &str = "files";
 
 /// Files of a directory, and of a batch of LaneFS.
 const FILES_PER_DIRECTORY: usize = 300;
-const BATCH: usize = 256;
+const BATCH_FILES: usize = 256;
 
 /// One of so many files is read.
 const SHARE: usize = 10;
@@ -95,7 +95,7 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     let row = values.row(SHUFFLED, "ns/file").map(|row| {
         row.param("files", files)
             .param("reads", requests.len())
-            .param("batch", BATCH)
+            .param("batch", BATCH_FILES)
             .param("mean_bytes", corpus.bytes() / files.max(1) as u64)
             .param("round_trip_ms", NEAR.round_trip.as_secs_f64() * 1e3)
             .goal_ratio(Program::Rclone.name(), GOAL_SHUFFLED)
@@ -178,9 +178,9 @@ impl Reader {
 /// Reads files in batches; returns the number of right ones.
 fn read_batches(volume: &Volume, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result<u64> {
     let (mut contents, mut good) = (FileContents::new(), 0);
-    for first in (0..requests.len()).step_by(BATCH) {
+    for first in (0..requests.len()).step_by(BATCH_FILES) {
         stop.check()?;
-        let end = requests.len().min(first + BATCH);
+        let end = requests.len().min(first + BATCH_FILES);
         let read =
             volume.read_files(&ReadFiles::default(), requests.set.view().slice(first..end), &mut contents);
         read.map_err(Error::volume("read_files"))?;

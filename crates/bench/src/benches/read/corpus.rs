@@ -11,8 +11,8 @@ const MEAN: f64 = 10_240.0;
 const DEVIATION: f64 = 1.0;
 
 /// Bytes of the smallest file, which has its number at both ends, and of the largest.
-const LEAST: usize = 16;
-pub(crate) const MOST: usize = 1 << 20;
+const LEAST_BYTES: usize = 16;
+pub(crate) const MOST_BYTES: usize = 1 << 20;
 
 /// Files of a data set: in directories of classes, with sizes from a log-normal distribution.
 pub(crate) struct Corpus {
@@ -26,14 +26,14 @@ pub(crate) struct Corpus {
 impl Corpus {
     pub(crate) fn new(files: usize, directories: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(SEED);
-        let mut noise = vec![0; 2 * MOST];
+        let mut noise = vec![0; 2 * MOST_BYTES];
         rng.fill_bytes(&mut noise);
         let mut size = || {
             // Box and Muller's normal distribution.
             let (u, v) = (rng.random_range(f64::MIN_POSITIVE..1.0), rng.random_range(0.0..1.0));
             let normal = (-2.0 * f64::ln(u)).sqrt() * (std::f64::consts::TAU * v).cos();
             let size = (MEAN.ln() - DEVIATION * DEVIATION / 2.0 + DEVIATION * normal).exp();
-            (size as usize).clamp(LEAST, MOST)
+            (size as usize).clamp(LEAST_BYTES, MOST_BYTES)
         };
         let sizes = (0..files).map(|_| size()).collect();
         let class = |number: usize| format!("class-{number:04}");
@@ -79,7 +79,7 @@ impl FileSet for Corpus {
     }
 
     fn content(&self, file: usize, to: &mut Vec<u8>) {
-        let (begin, from) = (to.len(), file.wrapping_mul(4099) % MOST);
+        let (begin, from) = (to.len(), file.wrapping_mul(4099) % MOST_BYTES);
         to.extend_from_slice(&self.noise[from..from + self.sizes[file]]);
         let stamp = (file as u64).to_le_bytes();
         to[begin..begin + 8].copy_from_slice(&stamp);

@@ -1,7 +1,7 @@
 //! The systems that read.
 
 use super::archive::Archive;
-use super::corpus::{Corpus, MOST, Requests};
+use super::corpus::{Corpus, MOST_BYTES, Requests};
 use super::rows::Work;
 use super::uring::{DEPTH, UringReader};
 use crate::error::{Error, Result};
@@ -135,7 +135,7 @@ impl Reader<'_> {
             if let Reader::Uring(host) = self {
                 return read_by_uring(host, corpus, &requests.files, &paths, part, stop);
             }
-            let (mut good, mut buffer) = (0, vec![0; MOST]);
+            let (mut good, mut buffer) = (0, vec![0; MOST_BYTES]);
             for part in part.chunks(STRIDE) {
                 stop.check()?;
                 let range = part[0]..part[0] + part.len();

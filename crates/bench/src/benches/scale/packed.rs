@@ -20,7 +20,7 @@ const SLOT: usize = 64;
 const WORDS: usize = 6;
 const STORED: u64 = 7;
 /// Bytes of the volume that one call handles, and those whose slots are in one file.
-const PIECE: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 const PART: u64 = 1 << 46;
 
 type IndexSlot = [u64; SLOT / 8];
@@ -147,9 +147,9 @@ impl Device for Packed {
 /// Divides a request: positions on the device, and those in the request's memory.
 fn pieces(at: u64, len: usize) -> impl Iterator<Item = (Range<u64>, Range<usize>)> {
     let end = at + len as u64;
-    let next = move |start: &u64| Some((start / PIECE + 1) * PIECE).filter(|&next| next < end);
+    let next = move |start: &u64| Some((start / PIECE_BYTES + 1) * PIECE_BYTES).filter(|&next| next < end);
     std::iter::successors(Some(at).filter(|&at| at < end), next).map(move |start| {
-        let stop = ((start / PIECE + 1) * PIECE).min(end);
+        let stop = ((start / PIECE_BYTES + 1) * PIECE_BYTES).min(end);
         (start..stop, (start - at) as usize..(stop - at) as usize)
     })
 }

@@ -13,7 +13,7 @@ use lanefs::{FileKind, FileSystem, Ino};
 use std::collections::HashSet;
 
 /// Bytes in one read and write.
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// Options of a copy.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Copier {
 impl Copier {
     /// Creates a copier.
     pub(super) fn new(options: CopyOptions) -> Self {
-        Copier { options, buffer: vec![0; CHUNK], progress: Progress::new("copied") }
+        Copier { options, buffer: vec![0; CHUNK_BYTES], progress: Progress::new("copied") }
     }
 
     /// Copies a file or a tree to the exact name `to`; `is_given` if the user gave this name.
@@ -152,7 +152,7 @@ impl Copier {
                 offset = start;
                 while offset < end {
                     check_interrupt()?;
-                    let len = usize::try_from(end - offset).unwrap_or(CHUNK).min(CHUNK);
+                    let len = usize::try_from(end - offset).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
                     let count = reader.read(context, offset, &mut self.buffer[..len])?;
                     let Some(data) = self.buffer.get(..count).filter(|data| !data.is_empty()) else {
                         // Another process truncated the source during the copy.

@@ -14,7 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// More steps than a walk of the tree has.
-const MANY: usize = 100;
+const MANY_STEPS: usize = 100;
 
 /// A directory of the other user with files and directories, and names beside it to exchange with them: links
 /// to a file and to a directory of root's, and a pipe.
@@ -60,7 +60,7 @@ fn contents_with_swap(top: &Path, theirs: &str, mine: &str, after: usize) -> (us
             file.read_to_string(&mut content).expect("text");
             contents.push(content);
         }
-        assert!(steps < MANY, "the walk does not end");
+        assert!(steps < MANY_STEPS, "the walk does not end");
     }
     (steps, contents)
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 /// Nanoseconds of a day.
-const DAY: i64 = 86_400_000_000_000;
+const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
 
 /// A number, and the side of it that values must be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Bound {
     /// days old.
     pub(super) fn times(self, now: Time) -> RangeInclusive<i64> {
         const NONE: RangeInclusive<i64> = RangeInclusive::new(1, 0);
-        let (now, day) = (i128::from(now.0), i128::from(DAY));
+        let (now, day) = (i128::from(now.0), i128::from(DAY_NANOSECONDS));
         // The last and the first nanosecond at which a file is that many days old.
         let last = now - i128::from(self.value) * day;
         let first = last - day + 1;
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn a_range_has_the_times_on_its_side() {
-        for now in [0, 17, 20_000 * DAY + 17, i64::MAX] {
+        for now in [0, 17, 20_000 * DAY_NANOSECONDS + 17, i64::MAX] {
             let days = [0, 1, 2, 3, 20_000, 20_001, 106_751, 106_752];
             let times = days.iter().flat_map(|days| {
-                let time = i128::from(now) - days * i128::from(DAY);
+                let time = i128::from(now) - days * i128::from(DAY_NANOSECONDS);
                 [time - 1, time, time + 1]
             });
             let times: Vec<i64> =
@@ -129,7 +129,8 @@ mod tests {
                 for value in [0, 1, 2, 20_000, 106_750, 106_751, 106_752, 213_503, u64::MAX - 1, u64::MAX] {
                     let bound = Bound { side, value };
                     for time in &times {
-                        let age = (i128::from(now) - i128::from(*time)).div_euclid(i128::from(DAY));
+                        let age =
+                            (i128::from(now) - i128::from(*time)).div_euclid(i128::from(DAY_NANOSECONDS));
                         let wanted = age.cmp(&i128::from(value)) == side;
                         assert_eq!(bound.times(Time(now)).contains(time), wanted, "{now}, {bound:?}, {time}");
                     }

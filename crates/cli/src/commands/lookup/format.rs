@@ -150,18 +150,18 @@ impl LineFormat {
 
 /// The columns before the path of a line: no vector that must have room is in the way of each.
 struct Head {
-    text: [u8; Head::MOST],
+    text: [u8; Head::MOST_BYTES],
     len: usize,
 }
 
 impl Head {
     /// Bytes of the longest columns: with their tabs a code (4), an inode number (21), a type (8), a size
     /// (21), a mode (5), links, uid and gid (11 each), and a time (22).
-    const MOST: usize = 128;
+    const MOST_BYTES: usize = 128;
 
     #[inline]
     fn new() -> Head {
-        Head { text: [0; Head::MOST], len: 0 }
+        Head { text: [0; Head::MOST_BYTES], len: 0 }
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write;
 
 /// Entries in one read of a directory.
-const PAGE: usize = 4096;
+const PAGE_ENTRIES: usize = 4096;
 
 /// Show the paths that differ between two versions
 ///
@@ -66,7 +66,7 @@ impl<'d> Side<'d> {
         };
         let (mut found, mut cookie) = (Entries::new(), 0);
         loop {
-            let page = self.volume.readdir(&Caller::OWNER, dir.ino, cookie, PAGE);
+            let page = self.volume.readdir(&Caller::OWNER, dir.ino, cookie, PAGE_ENTRIES);
             let page = page.map_err(|error| self.failed(&error))?;
             let Some(last) = page.last() else { return Ok(found) };
             cookie = last.cookie;

@@ -19,11 +19,11 @@ use lanefs_format::{BLOCK, BlockKind, Code, Field, FileKind, inode as f};
 use lanefs_store::Fault;
 
 /// Most changes of one transaction.
-const MOST: usize = 1 << 16;
+const MOST_CHANGES: usize = 1 << 16;
 
 /// Changes that are tried together after a change that batches cannot contain came early; the number doubles
 /// after each success.
-const FEW: usize = 64;
+const FEW_CHANGES: usize = 64;
 
 /// Changes for each block that may change: a new file changes a sixth of a block, scattered changes up to
 /// ten.
@@ -66,7 +66,7 @@ impl Volume {
         let (mut answers, mut shares) = (Vec::with_capacity(changes.len()), Shares::default());
         let room = self.shared.state.store.room_for_changes().saturating_mul(FOR_A_BLOCK);
         let mut plan = BatchPlan::default();
-        let mut most = room.clamp(FEW as u64, MOST as u64) as usize;
+        let mut most = room.clamp(FEW_CHANGES as u64, MOST_CHANGES as u64) as usize;
         while let rest @ [first, ..] = &changes[answers.len()..] {
             if !plan::is_plain(first) {
                 answers.push(self.apply_one(base, first)?);
@@ -76,9 +76,10 @@ impl Volume {
             let plain = rest.iter().take(most).take_while(|change| plan::is_plain(change)).count();
             match self.shared.apply_together(engine, &mut plan, base, &rest[..plain], self.has_listener()) {
                 // A transaction that exceeds the journal would not be atomic.
-                Ok(None) if plain > FEW => most = (plain / 2).max(FEW),
+                Ok(None) if plain > FEW_CHANGES => most = (plain / 2).max(FEW_CHANGES),
                 Ok(Some(done)) => {
-                    most = if done.answers.len() < plain { FEW } else { (most * 2).min(MOST) };
+                    most =
+                        if done.answers.len() < plain { FEW_CHANGES } else { (most * 2).min(MOST_CHANGES) };
                     self.notify_all(&done);
                     shares.together += done.answers.len() as u64;
                     answers.extend(&done.answers);

@@ -5,7 +5,7 @@ use super::contents::Late;
 use super::planned::{PlannedFile, State, WantedFile};
 use crate::attempt::Core;
 use crate::by_inode::ops;
-use crate::by_inode::pieces::{FileState, MAX_WHOLE, in_one_state, read_state};
+use crate::by_inode::pieces::{FileState, MAX_WHOLE_BYTES, in_one_state, read_state};
 use crate::files::perm::{READ, access};
 use crate::names::resolve::{self, Start};
 use crate::vocabulary::error::{Error, Outcome, Result};
@@ -55,7 +55,7 @@ pub(super) fn find(
     let node = ops::regular(core, ino)?;
     access(core, caller, &node, READ)?;
     let len = file.range.within(node.size());
-    if len > MAX_WHOLE {
+    if len > MAX_WHOLE_BYTES {
         return Err(Code::FileTooLarge.into());
     }
     Ok((FileState::of(core, ino, &node), len))

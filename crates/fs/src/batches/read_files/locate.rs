@@ -3,7 +3,7 @@
 use super::batch::{FileBatch, TOGETHER};
 use super::options::{ByteRange, FileList, range_of};
 use super::rounds::in_rounds;
-use crate::by_inode::pieces::MAX_WHOLE;
+use crate::by_inode::pieces::MAX_WHOLE_BYTES;
 use crate::files::inode::Inode;
 use crate::vocabulary::columns::{Column, ColumnSet, Rows};
 use crate::vocabulary::error::Result;
@@ -29,8 +29,8 @@ impl Located {
         Located { code: Code::NotResident, generation: 0, ino: Ino(0), len: 0, is_done: false };
 
     fn new(ino: Ino, generation: u32, len: u64) -> Self {
-        let code = if len > MAX_WHOLE { Code::FileTooLarge } else { Code::Success };
-        Located { code, generation, ino, len: if len > MAX_WHOLE { 0 } else { len }, is_done: false }
+        let code = if len > MAX_WHOLE_BYTES { Code::FileTooLarge } else { Code::Success };
+        Located { code, generation, ino, len: if len > MAX_WHOLE_BYTES { 0 } else { len }, is_done: false }
     }
 
     /// A file of this length, for tests of schedules.

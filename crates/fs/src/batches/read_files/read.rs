@@ -7,7 +7,7 @@ use super::locate::Located;
 use super::options::{FileList, range_of};
 use super::planned::{PlannedFile, State, WantedFile};
 use super::rounds::in_rounds;
-use crate::by_inode::pieces::PIECE;
+use crate::by_inode::pieces::PIECE_BYTES;
 use crate::vocabulary::error::Result;
 use crate::vocabulary::threads::in_threads;
 use lanefs_format::{BLOCK, Code};
@@ -15,7 +15,7 @@ use lanefs_store::{BlockRange, Want};
 use std::borrow::BorrowMut;
 
 /// Blocks that are fetched together at most: 8 MiB.
-const WINDOW: u64 = 2048;
+const WINDOW_BLOCKS: u64 = 2048;
 
 impl FileBatch<'_> {
     /// Divides the memory among the files that were found.
@@ -95,8 +95,10 @@ impl FileBatch<'_> {
     /// Fetches what is missing, in the order of positions, and copies it. So much is fetched at a time that
     /// it takes a small part of the cache: it is still there when it is copied.
     fn fetch(&self, planned: &mut [PlannedFile<'_>]) {
-        let mut missing: Vec<&mut PlannedFile<'_>> =
-            planned.iter_mut().filter(|file| !file.missing().is_empty() && file.out.len() <= PIECE).collect();
+        let mut missing: Vec<&mut PlannedFile<'_>> = planned
+            .iter_mut()
+            .filter(|file| !file.missing().is_empty() && file.out.len() <= PIECE_BYTES)
+            .collect();
         if missing.is_empty() {
             return;
         }
@@ -125,7 +127,7 @@ impl FileBatch<'_> {
     pub(super) fn window(&self, missing: usize) -> (usize, u64, usize) {
         let threads = self.threads(missing, TOGETHER / 4, true);
         let allowed = self.volume.shared.state.store.stats().blocks_allowed;
-        let most = (allowed / 16 / threads as u64).clamp(16, WINDOW);
+        let most = (allowed / 16 / threads as u64).clamp(16, WINDOW_BLOCKS);
         (threads, most, missing.div_ceil(threads))
     }
 

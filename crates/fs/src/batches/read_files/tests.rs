@@ -2,7 +2,7 @@
 
 use super::options::range_of;
 use super::*;
-use crate::by_inode::pieces::MAX_WHOLE;
+use crate::by_inode::pieces::MAX_WHOLE_BYTES;
 use crate::vocabulary::options::{Access, CreateOptions, OpenOptions};
 use crate::vocabulary::path_set::PathSet;
 use crate::vocabulary::types::{Allocate, Caller, Ino, RenameMode, Resolution, ResolveOptions, SetAttr};
@@ -112,7 +112,7 @@ fn one_by_one(
         let attr = answer.attr.ok_or(answer.code)?;
         let range = range_of(ranges, row);
         let len = if attr.kind == FileKind::File { range.within(attr.size) } else { 1 };
-        if len > MAX_WHOLE {
+        if len > MAX_WHOLE_BYTES {
             return Err(Code::FileTooLarge);
         }
         let mut bytes = vec![0; len as usize];

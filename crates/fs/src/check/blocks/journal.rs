@@ -11,7 +11,7 @@ use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, CHUNK, MAX_JOURNAL, SUPERBLOCK_COPY
 use lanefs_store::{Fault, JournalContent};
 
 /// Fewest blocks of a journal that a repair makes.
-const LEAST: u64 = 64;
+const LEAST_BLOCKS: u64 = 64;
 
 impl Pass<'_, '_> {
     /// Checks the journal. Its blocks count as the journal's from here on, unless it is damaged.
@@ -47,7 +47,7 @@ impl Pass<'_, '_> {
         }
         let (at, blocks) = (self.superblock.journal, self.superblock.journal_blocks);
         let first = at / BLOCK;
-        let is_free = (LEAST..=MAX_JOURNAL).contains(&blocks)
+        let is_free = (LEAST_BLOCKS..=MAX_JOURNAL).contains(&blocks)
             && !self.claimed.any(first, blocks)
             && !(at / CHUNK..=(at + (blocks - 1) * BLOCK) / CHUNK).any(|c| self.may_be_metadata(c * CHUNK));
         if is_free {
@@ -56,7 +56,7 @@ impl Pass<'_, '_> {
             return;
         }
         let mut wanted = mkfs::journal_blocks(self.blocks());
-        while wanted >= LEAST {
+        while wanted >= LEAST_BLOCKS {
             if let Some(first) = self.find_free(wanted) {
                 self.journal = JournalState::Damaged(Some((first * BLOCK, wanted)));
                 return;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Blocks of inodes in a batch.
 const BLOCKS: usize = 64;
 /// Entries of a directory that are listed at a time.
-const BATCH: usize = 512;
+const BATCH_ENTRIES: usize = 512;
 
 /// The findings on the names of a batch of inodes.
 #[derive(Default)]
@@ -231,7 +231,7 @@ impl Pass<'_, '_> {
             let node = Inode::directory(edit.core, parent)?;
             let mut cookie = 0;
             loop {
-                let page = dir::list(edit.core, node, cookie, BATCH)?;
+                let page = dir::list(edit.core, node, cookie, BATCH_ENTRIES)?;
                 let Some(last) = page.last() else { return Ok(()) };
                 cookie = last.cookie;
                 if let Some(entry) = page.iter().find(|entry| entry.ino.0 == ino) {

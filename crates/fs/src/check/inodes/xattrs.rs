@@ -9,7 +9,7 @@ use lanefs_format::{BLOCK, BlockKind, FileKind, inode as f, xattr_block as x};
 use std::ops::Range;
 
 /// Bytes before the name of an attribute: lengths of name and value.
-const HEAD: usize = 6;
+const HEAD_BYTES: usize = 6;
 const ROOM: u64 = BLOCK - x::SIZE as u64;
 /// The limits of the engine, which refuses longer chains.
 const MAX_TOTAL: usize = 256 << 10;
@@ -121,7 +121,7 @@ fn parse(bytes: &[u8]) -> (Vec<Attribute>, bool) {
     let mut whole = true;
     let mut rest = bytes;
     while !rest.is_empty() {
-        let Some((head, more)) = rest.split_at_checked(HEAD) else { return (list, false) };
+        let Some((head, more)) = rest.split_at_checked(HEAD_BYTES) else { return (list, false) };
         let name = usize::from(u16::from_le_bytes([head[0], head[1]]));
         let value = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
         let Some((name, more)) = more.split_at_checked(name) else { return (list, false) };

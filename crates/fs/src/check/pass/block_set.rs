@@ -14,7 +14,7 @@ use std::ops::Range;
 pub(in crate::check) const WORDS: usize = (BLOCKS_PER_GROUP / 64) as usize;
 
 /// Most extents of a group that are kept as such: a quarter of the bitmap's memory.
-const MOST: usize = WORDS * size_of::<u64>() / size_of::<(u16, u16)>() / 4;
+const MOST_EXTENTS: usize = WORDS * size_of::<u64>() / size_of::<(u16, u16)>() / 4;
 
 /// Groups whose numbers differ by a multiple of this share a lock.
 const SHARDS: u64 = 64;
@@ -68,7 +68,7 @@ impl Part {
                     .iter()
                     .fold((range.start, range.end), |all, one| (all.0.min(one.0), all.1.max(one.1)));
                 extents.splice(first..end, [joined]);
-                if extents.len() > MOST {
+                if extents.len() > MOST_EXTENTS {
                     self.widen();
                 }
             }
@@ -85,7 +85,7 @@ impl Part {
                 };
                 let rest = [(start, block), (block + 1, end)];
                 extents.splice(at..=at, rest.into_iter().filter(|(start, end)| start < end));
-                if extents.len() > MOST {
+                if extents.len() > MOST_EXTENTS {
                     self.widen();
                 }
             }

@@ -17,7 +17,7 @@ use lanefs_format::{BLOCK, BlockKind, Code, dir_inode_128 as tail, inode as f};
 use lanefs_store::Fault;
 
 /// Entries that one transaction puts back into a directory.
-const BATCH: usize = 512;
+const BATCH_ENTRIES: usize = 512;
 
 impl Pass<'_, '_> {
     /// Makes directories and attributes again.
@@ -55,7 +55,7 @@ impl Pass<'_, '_> {
             Ok(())
         })?;
         let mut left_out = 0;
-        for batch in rebuild.entries.chunks(BATCH) {
+        for batch in rebuild.entries.chunks(BATCH_ENTRIES) {
             match self.insert_all(ino, batch) {
                 // Some of them may have room where others have none.
                 Err(Fault::Code(_)) => {

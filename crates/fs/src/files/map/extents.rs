@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 pub(super) type MapExtents = SmallVec<[MapExtent; 12]>;
 
 /// Longest extent, and highest first block of one.
-const MOST: u64 = u32::MAX as u64;
+const MOST_BLOCKS: u64 = u32::MAX as u64;
 
 fn field<T: Word>(index: usize, field: Field<T>) -> Field<T> {
     Field::at(INODE_CORE + index * f::SIZE + field.offset)
@@ -85,7 +85,7 @@ pub(super) fn load(core: &Core<'_>, node: &Inode<'_>) -> Outcome<MapExtents> {
 /// Writes extents in the place of those in the inode; false, and nothing is written, where it has no room for
 /// them.
 pub(super) fn store(edit: &mut Edit<'_>, node: Inode<'_>, extents: &[MapExtent]) -> Outcome<bool> {
-    let too_far = |extent: &MapExtent| extent.first > MOST || extent.blocks > MOST;
+    let too_far = |extent: &MapExtent| extent.first > MOST_BLOCKS || extent.blocks > MOST_BLOCKS;
     if extents.len() * f::SIZE > node.room()? || extents.iter().any(too_far) {
         return Ok(false);
     }
@@ -107,7 +107,7 @@ pub(super) fn store(edit: &mut Edit<'_>, node: Inode<'_>, extents: &[MapExtent])
 fn push(extents: &mut MapExtents, extent: MapExtent) {
     match extents.last_mut() {
         _ if extent.blocks == 0 => {}
-        Some(last) if last.joins(&extent) && last.blocks + extent.blocks <= MOST => {
+        Some(last) if last.joins(&extent) && last.blocks + extent.blocks <= MOST_BLOCKS => {
             last.blocks += extent.blocks;
         }
         _ => extents.push(extent),
@@ -167,9 +167,9 @@ mod tests {
         assert_eq!(insert(&two, extent(3, 1, 102)).as_slice(), [two[0], extent(3, 1, 102), two[1]]);
         assert_eq!(insert(&two, unwritten(2, 3, 102)).as_slice(), [two[0], unwritten(2, 3, 102), two[1]]);
         assert_eq!(insert(&two, extent(6, 1, 9)).as_slice(), [two[0], two[1], extent(6, 1, 9)]);
-        let long = [extent(0, MOST, 100)];
+        let long = [extent(0, MOST_BLOCKS, 100)];
         assert_eq!(
-            insert(&long, extent(MOST, 1, 100 + MOST)).len(),
+            insert(&long, extent(MOST_BLOCKS, 1, 100 + MOST_BLOCKS)).len(),
             2,
             "a length that its field cannot hold"
         );

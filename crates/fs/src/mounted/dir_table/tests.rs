@@ -82,7 +82,7 @@ fn a_move_of_a_directory_that_no_path_passes_ends_nothing() {
 #[test]
 fn a_table_whose_epochs_end_early_waits_before_it_learns() {
     let table = DirectoryTable::new(DEFAULT_BYTES);
-    let paths: Vec<String> = (0..2 * FEW).map(|i| format!("/data/directory-{i}")).collect();
+    let paths: Vec<String> = (0..2 * FEW_PATHS).map(|i| format!("/data/directory-{i}")).collect();
     let learn_all = || paths.iter().for_each(|path| learn(&table, key(path), 7, 2));
     let patience = || table.fill.lock().patience;
     learn_all();
@@ -102,7 +102,7 @@ fn a_table_whose_epochs_end_early_waits_before_it_learns() {
     learn_all();
     assert!(find(&table, &key(&paths[0])).is_some(), "an epoch that lasts pays");
     let before = patience();
-    table.count(4 * FEW, 0);
+    table.count(4 * FEW_PATHS, 0);
     drop(table.moves.begin(MoveCause::Remove));
     learn_all();
     assert!(patience() < before, "patience is lost again");

@@ -22,9 +22,9 @@ const MAX_LEAVES_TRIED: usize = 4;
 const SHRINK: usize = 1024;
 
 /// Units of the shortest entry; a leaf with fewer has no room.
-const LEAST: u16 = 2;
+const LEAST_UNITS: u16 = 2;
 
-const _: () = assert!(LEAST as usize <= LEAF_ROOM, "a leaf with room takes the shortest entry");
+const _: () = assert!(LEAST_UNITS as usize <= LEAF_ROOM, "a leaf with room takes the shortest entry");
 
 /// Finds the first of `units` consecutive free units.
 fn find_run(leaf: View<'_>, units: usize) -> Option<usize> {
@@ -83,7 +83,7 @@ pub(crate) fn alloc_in<'v>(
 ) -> Outcome<Option<View<'v>>> {
     let Some(first) = find_run(leaf, units) else { return Ok(None) };
     flip(edit, leaf, first, units, true)?;
-    if leaf.get(l::FREE) < LEAST && leaf.get(l::LISTED) != 0 {
+    if leaf.get(l::FREE) < LEAST_UNITS && leaf.get(l::LISTED) != 0 {
         unlist(edit, node, leaf)?;
     }
     edit.tx.own_part(leaf.at(), first * UNIT as usize, units * UNIT as usize, BlockKind::Leaf)

@@ -19,7 +19,7 @@ const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/
 pub(crate) const WORKGROUP: u32 = 64;
 
 /// Bytes that are pushed: the address of the parameter block.
-const PUSHED: u32 = 8;
+const PUSHED_BYTES: u32 = 8;
 
 /// The names by which RADV gives the numbers of [`Counters`], in their order.
 const STATISTICS: [&str; 6] =
@@ -150,7 +150,8 @@ unsafe fn counted(
     code: &[u8],
 ) -> [u64; STATISTICS.len()] {
     let words: Vec<u32> = code.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four)).collect();
-    let ranges = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(PUSHED)];
+    let ranges =
+        [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(PUSHED_BYTES)];
     let entries = [vk::SpecializationMapEntry::default().constant_id(0).offset(0).size(4)];
     let value = WORKGROUP.to_le_bytes();
     let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&value);

@@ -100,10 +100,10 @@ fn a_panic_waits_for_what_the_kernel_holds() {
         scope.spawn(|| {
             // Enough completions for the call to ask for one more transfer, which panics; the other requests
             // stay in flight.
-            writer.write_all(&[1; BATCH]).expect("writes");
+            writer.write_all(&[1; BATCH_COMPLETIONS]).expect("writes");
             std::thread::sleep(Duration::from_millis(50));
             answered.store(true, std::sync::atomic::Ordering::SeqCst);
-            writer.write_all(&[1; DEPTH - BATCH]).expect("writes");
+            writer.write_all(&[1; DEPTH - BATCH_COMPLETIONS]).expect("writes");
         });
         let transfers = memory.chunks_mut(1).enumerate().map(|(index, byte)| {
             assert!(index < DEPTH, "planted");

@@ -3,7 +3,7 @@
 use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BLOCKS, BOTH, LEFT, World};
-use crate::memory::slots::SLOT;
+use crate::memory::slots::SLOT_BYTES;
 use crate::vocabulary::fault::Fault;
 use crate::vocabulary::planted::Bug::{NoVersionCheck, SlotOfFreedBlocks, SlotThatLeaves};
 use crate::vocabulary::range::BlockRange;
@@ -12,9 +12,9 @@ use shuttle::thread;
 
 const KIND: BlockKind = BlockKind::Leaf;
 /// Blocks in three sections, the last of file data.
-const A: u64 = SLOT - BLOCK;
-const B: u64 = SLOT + BLOCK;
-const DATA: u64 = 3 * SLOT + BLOCK;
+const A: u64 = SLOT_BYTES - BLOCK;
+const B: u64 = SLOT_BYTES + BLOCK;
+const DATA: u64 = 3 * SLOT_BYTES + BLOCK;
 /// Budget in blocks: all have room, and slots are what is short.
 const ROOM: u64 = BLOCKS;
 
@@ -67,7 +67,7 @@ fn changed_blocks_keep_their_slots() {
             assert_eq!(failed, Err(Code::NoSpace.into()));
             assert_eq!(world.words(B, KIND), Ok((8, 8)));
         });
-        for at in [2 * SLOT + BLOCK, DATA] {
+        for at in [2 * SLOT_BYTES + BLOCK, DATA] {
             world.store.read_ahead(BlockRange { first: at / BLOCK, count: 2 });
             world.store.make_room(0);
         }

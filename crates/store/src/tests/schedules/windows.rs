@@ -5,7 +5,7 @@ use super::explorer::{explore, finds};
 use super::medium::Medium;
 use super::world::{BOTH, LEFT, World};
 use crate::memory::state;
-use crate::store::neighbours::{DATA_WINDOW, DENSE};
+use crate::store::neighbours::{DATA_WINDOW_BLOCKS, DENSE};
 use crate::transaction::tx::Tx;
 use crate::vocabulary::fault::{Fault, Want};
 use crate::vocabulary::planted::Bug::{NeighboursWithoutCopies, TrustedTable};
@@ -276,7 +276,7 @@ fn committed_beside() {
 }
 
 /// The second window of file data in the first chunk.
-const FILES: u64 = DATA_WINDOW * BLOCK;
+const FILES: u64 = DATA_WINDOW_BLOCKS * BLOCK;
 
 /// Fetches a file of two blocks.
 fn fetch_file(world: &World, at: u64) -> Result<(), Fault> {
@@ -292,15 +292,18 @@ fn make_dense(world: &World, first: u64) {
 
 fn small_files() {
     let medium = Medium::new(CHUNK / BLOCK + 32);
-    (0..3 * DATA_WINDOW).for_each(|i| medium.fill(i * BLOCK, 7));
+    (0..3 * DATA_WINDOW_BLOCKS).for_each(|i| medium.fill(i * BLOCK, 7));
     let world = World::on_all(&medium, LARGE);
-    make_dense(&world, FILES + DATA_WINDOW * BLOCK);
+    make_dense(&world, FILES + DATA_WINDOW_BLOCKS * BLOCK);
     let (first, before) = (FILES / BLOCK, medium.reads());
-    let resident =
-        || (first..first + DATA_WINDOW).filter(|i| state::content(world.store.state(*i)).is_some()).count();
+    let resident = || {
+        (first..first + DATA_WINDOW_BLOCKS)
+            .filter(|i| state::content(world.store.state(*i)).is_some())
+            .count()
+    };
     assert_eq!(resident(), 0, "the first files of a chunk come alone");
     assert_eq!(fetch_file(&world, FILES + 4 * BLOCK), Ok(()));
-    assert_eq!((medium.reads() - before, resident() as u64), (1, DATA_WINDOW));
+    assert_eq!((medium.reads() - before, resident() as u64), (1, DATA_WINDOW_BLOCKS));
     let mut words = [0; 16];
     for at in [FILES, FILES + 4 * BLOCK, FILES] {
         world.read(|run| run.read_data(at, &mut words, 1)).expect("a neighbour");
@@ -308,18 +311,18 @@ fn small_files() {
     }
     assert_eq!(medium.reads() - before, 1);
     let stats = world.store.stats();
-    assert_eq!((stats.neighbours_fetched, stats.neighbours_used), (DATA_WINDOW - 2, 1));
+    assert_eq!((stats.neighbours_fetched, stats.neighbours_used), (DATA_WINDOW_BLOCKS - 2, 1));
     // The reader of a part of a file, and one who needs more than a window, get what they ask for.
     world.store.drop_clean();
-    for (need, extent) in [(1, 2), (1 + DATA_WINDOW as u32 / 2, 1 + DATA_WINDOW as u32 / 2)] {
+    for (need, extent) in [(1, 2), (1 + DATA_WINDOW_BLOCKS as u32 / 2, 1 + DATA_WINDOW_BLOCKS as u32 / 2)] {
         assert_eq!(world.store.fetch(FILES + 3 * BLOCK, Want::Data { need, extent }), Ok(()));
     }
     assert_eq!(world.store.fetch(FILES + 20 * BLOCK, Want::Data { need: 9, extent: 9 }), Ok(()));
-    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW - 2);
+    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW_BLOCKS - 2);
     // Nothing is evicted for a neighbour.
-    assert!(world.store.stats().blocks_resident > LARGE - DATA_WINDOW);
+    assert!(world.store.stats().blocks_resident > LARGE - DATA_WINDOW_BLOCKS);
     assert_eq!(fetch_file(&world, FILES), Ok(()));
-    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW - 2);
+    assert_eq!(world.store.stats().neighbours_fetched, DATA_WINDOW_BLOCKS - 2);
     world.check_books();
 }
 

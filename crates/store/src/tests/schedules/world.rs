@@ -4,7 +4,7 @@ use super::medium::{Medium, SUMS};
 use crate::device::Device;
 use crate::memory::frames::Frames;
 use crate::memory::reserved::Memory;
-use crate::memory::slots::SLOT;
+use crate::memory::slots::SLOT_BYTES;
 use crate::store::{Backing, Store};
 use crate::transaction::gate::Gate;
 use crate::transaction::reader::Reader;
@@ -42,7 +42,7 @@ impl World {
     /// range, so that a read takes many blocks.
     fn of_size(backing: Backing, blocks: u64, budget_blocks: u64) -> Self {
         if blocks <= BLOCKS {
-            return Self::with_slots(backing, blocks, budget_blocks, (blocks * BLOCK).div_ceil(SLOT));
+            return Self::with_slots(backing, blocks, budget_blocks, (blocks * BLOCK).div_ceil(SLOT_BYTES));
         }
         let bytes = blocks * BLOCK;
         let store = Store::new(backing, bytes, bytes, budget_blocks * BLOCK, SUMS, InodeSize::B256);
