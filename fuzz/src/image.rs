@@ -1,13 +1,13 @@
 //! Damaged images.
 
 use crate::input::{Input, edit};
-use lanefs_testkit::mutate::{Base, Editor, bases, exercise};
+use lanefs_testkit::mutate::{Editor, MutationBase, bases, exercise};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::OnceLock;
 
 /// Base images that are opened quickly.
-fn small_bases() -> &'static [Base] {
-    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
+fn small_bases() -> &'static [MutationBase] {
+    static BASES: OnceLock<Vec<MutationBase>> = OnceLock::new();
     BASES.get_or_init(|| {
         let mut bases = bases().expect("sound volumes can be made");
         bases.retain(|base| base.name != "two-levels");

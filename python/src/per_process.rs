@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// A value for each process.
 pub(crate) struct PerProcess<T> {
     /// The value of the process that used it last; null at first.
-    current: AtomicPtr<Owned<T>>,
+    current: AtomicPtr<OfProcess<T>>,
 }
 
-struct Owned<T> {
+struct OfProcess<T> {
     pid: u32,
     value: T,
 }
@@ -38,7 +38,7 @@ impl<T> PerProcess<T> {
             }
             // This process is new to the value. That of the parent is leaked: a lock of it may be held by a
             // thread that does not exist here, and its end would reach into the parent's files.
-            let new = Box::into_raw(Box::new(Owned { pid, value: make() }));
+            let new = Box::into_raw(Box::new(OfProcess { pid, value: make() }));
             if self.current.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: no other thread has seen this pointer.
                 drop(unsafe { Box::from_raw(new) });

@@ -43,8 +43,8 @@ pub enum Unmounted {
 /// [`Error::Busy`]: the mount is in use.
 pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
     let entry = table::lanefs_on(dir)?;
-    let server = Server::of(&entry)?;
-    let mode = if server == Server::Dead { UnmountMode::Lazy } else { UnmountMode::Normal };
+    let server = KnownServer::of(&entry)?;
+    let mode = if server == KnownServer::Dead { UnmountMode::Lazy } else { UnmountMode::Normal };
     let mark = ending::mark_of(&entry);
     let image = server.image(&entry).map(|image| image.map(|file| Awaited::new(file, mark)));
     match kernel::unmount(&entry.dir, mode) {
@@ -69,7 +69,7 @@ pub fn unmount(dir: &Path, give_up: &dyn Fn() -> bool) -> Result<Unmounted> {
 
 /// Knowledge of the server of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Server {
+enum KnownServer {
     /// It has ended.
     Dead,
     /// It has this image open; `None` for a volume that no file of the host has.
@@ -78,28 +78,31 @@ enum Server {
     Unknown(String),
 }
 
-impl Server {
+impl KnownServer {
     /// Asks the server of the caller's own mount.
-    fn of(entry: &MountEntry) -> Result<Server> {
+    fn of(entry: &MountEntry) -> Result<KnownServer> {
         if !entry.is_own() {
-            return Ok(Server::Unknown(format!("the server of {} closes the volume", entry.owner_text())));
+            return Ok(KnownServer::Unknown(format!(
+                "the server of {} closes the volume",
+                entry.owner_text()
+            )));
         }
         let handle = MountHandle::open(entry).ok_or_else(|| find::changed(entry))?;
         Ok(match find::ask(entry, &handle, image_of_mount)? {
-            Ok(image) => Server::Has(image),
-            Err(Errno::NOTCONN) => Server::Dead,
-            Err(_) => Server::Unknown("its server does not tell its image".to_owned()),
+            Ok(image) => KnownServer::Has(image),
+            Err(Errno::NOTCONN) => KnownServer::Dead,
+            Err(_) => KnownServer::Unknown("its server does not tell its image".to_owned()),
         })
     }
 
     /// Opens the image, to wait for it: the file that the server has open, and no other one of that name.
     fn image(&self, entry: &MountEntry) -> std::result::Result<Option<File>, String> {
         match self {
-            Server::Dead | Server::Has(None) => Ok(None),
-            Server::Has(Some(id)) => open_image(&entry.source, *id)
+            KnownServer::Dead | KnownServer::Has(None) => Ok(None),
+            KnownServer::Has(Some(id)) => open_image(&entry.source, *id)
                 .map(Some)
                 .ok_or_else(|| format!("{} cannot be read", escape_path(&entry.source))),
-            Server::Unknown(why) => Err(why.clone()),
+            KnownServer::Unknown(why) => Err(why.clone()),
         }
     }
 }

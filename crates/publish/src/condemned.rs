@@ -1,7 +1,7 @@
 //! The list of condemned objects, by which a prune and those who use objects agree.
 //!
 //! A prune deletes nothing that was not on the list for the grace period. Its list passes through the states
-//! of [`State`]. Each change of it is a conditional replacement.
+//! of [`ListState`]. Each change of it is a conditional replacement.
 //!
 //! One who makes a version needed, a publisher or one who sets a tag,
 //!
@@ -30,7 +30,7 @@ pub(crate) const OBJECT: &str = "prune/condemned";
 
 /// The state of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ListState {
     /// All that was condemned is deleted, or is kept after all.
     Done,
     /// The grace period runs, or is over.
@@ -42,7 +42,7 @@ pub(crate) enum State {
 /// The list of condemned objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condemned {
-    pub(crate) state: State,
+    pub(crate) state: ListState,
     /// Number of the list. Each one is greater than those before.
     pub(crate) sequence: u64,
     /// Time at which the objects were condemned, in seconds since 1970 by the store's clock.
@@ -75,9 +75,9 @@ impl Condemned {
             return Err("is damaged: its hash differs");
         }
         let state = match get(condemned::STATE, head)? {
-            0 => State::Done,
-            1 => State::Waiting,
-            2 => State::Deleting,
+            0 => ListState::Done,
+            1 => ListState::Waiting,
+            2 => ListState::Deleting,
             _ => return Err("has an unknown state"),
         };
         let versions = hashes(&mut input, get(condemned::VERSIONS, head)?)?;
@@ -136,7 +136,7 @@ pub(crate) fn read(objects: &Objects) -> Result<Option<(Condemned, Stamp)>> {
 
 /// Identity of a list and its state. Numbers only rise, so a list that was seen does not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen(Option<(u64, State)>);
+pub(crate) struct Seen(Option<(u64, ListState)>);
 
 impl Seen {
     /// The identity of this list.
@@ -153,7 +153,7 @@ impl Seen {
 pub(crate) fn spare(objects: &Objects, version: &Hash, packs: &HashSet<Hash>) -> Result<Seen> {
     let Some((mut list, stamp)) = read(objects)? else { return Ok(Seen::of(None)) };
     let before = list.len();
-    if list.state == State::Waiting {
+    if list.state == ListState::Waiting {
         list.versions.remove(version);
         list.packs.retain(|pack| !packs.contains(pack));
     }
@@ -186,7 +186,7 @@ pub(crate) fn secure(objects: &Objects, seen: Seen, root: Vec<u8>, packs: &HashS
 fn check_packs(objects: &Objects, seen: Seen, version: Option<&Hash>, packs: &HashSet<Hash>) -> Result<()> {
     let list = read(objects)?.map(|(list, _)| list);
     let refused = || Err(Error::Condemned(objects.store.name()));
-    if let Some(list) = list.as_ref().filter(|list| list.state == State::Deleting) {
+    if let Some(list) = list.as_ref().filter(|list| list.state == ListState::Deleting) {
         let has_version = version.is_some_and(|version| list.versions.contains(version));
         if has_version || packs.iter().any(|pack| list.packs.contains(pack)) {
             return refused();

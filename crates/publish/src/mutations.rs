@@ -1,6 +1,6 @@
 //! Structures with random changes are refused, or are as sound as those of an honest publisher.
 
-use crate::condemned::{Condemned, State};
+use crate::condemned::{Condemned, ListState};
 use crate::format::hash::{Hash, digest};
 use crate::format::layout::{MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, tag};
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
@@ -202,7 +202,7 @@ fn footers_are_sound() {
 #[test]
 fn lists_of_condemned_objects_are_whole_or_refused() {
     let hashes = |count: u8| (0..count).map(|number| Hash::of(&[number])).collect();
-    let (state, since, grace) = (State::Deleting, -5, u64::MAX);
+    let (state, since, grace) = (ListState::Deleting, -5, u64::MAX);
     let (versions, packs) = (hashes(3), hashes(40));
     let list = Condemned { state, sequence: u64::MAX, since, grace, writer: [7; 16], versions, packs };
     let honest = list.encode();

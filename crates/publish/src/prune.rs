@@ -4,7 +4,7 @@
 //! after the grace period, takes a new census and deletes the condemned objects that are still not needed and
 //! were not written again. [`condemned`] tells why no publisher loses anything.
 
-use crate::condemned::{self, Condemned, NAME, OBJECT, State};
+use crate::condemned::{self, Condemned, ListState, NAME, OBJECT};
 use crate::error::{Error, Result, StoreError};
 use crate::format::hash::Hash;
 use crate::format::layout::{MAX_CONDEMNED, MAX_ROOT_BYTES};
@@ -95,7 +95,7 @@ pub fn prune(store: Arc<dyn Store>, options: &PruneOptions, progress: OnProgress
     let now = if options.dry_run { host_clock() } else { store_clock(&objects)? };
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
     let writer = uuid::Uuid::new_v4().into_bytes();
-    Job { objects, fetcher, options, progress, now, writer, gone: Mutex::default() }.run()
+    PruneJob { objects, fetcher, options, progress, now, writer, gone: Mutex::default() }.run()
 }
 
 fn host_clock() -> i64 {
@@ -123,7 +123,7 @@ fn list(objects: &Objects, folder: &str) -> Result<HashMap<Hash, Listed>> {
     Ok(listed.filter_map(|object| Some((Hash::parse(&object.name)?, object))).collect())
 }
 
-struct Job<'j> {
+struct PruneJob<'j> {
     objects: Objects,
     fetcher: Fetcher,
     options: &'j PruneOptions,
@@ -171,19 +171,19 @@ impl Census {
     }
 }
 
-impl Job<'_> {
+impl PruneJob<'_> {
     fn run(&self) -> Result<PruneReport> {
         let mut report = PruneReport::default();
         let mut found = condemned::read(&self.objects)?;
         if let Some((list, stamp)) = &found
-            && list.state != State::Done
+            && list.state != ListState::Done
             && self.may_delete(list)?
         {
             found = self.delete(list, stamp, &mut report)?;
         }
         match &found {
             // A list with a longer grace period gives way, so that a shorter one counts from now on.
-            Some((list, _)) if list.state == State::Waiting && self.options.grace >= list.grace => {
+            Some((list, _)) if list.state == ListState::Waiting && self.options.grace >= list.grace => {
                 let census = self.census(self.young())?;
                 report.condemned = census.tally(&list.versions, &list.packs);
                 report.due = Some(list.due());
@@ -196,7 +196,7 @@ impl Job<'_> {
 
     /// True where the objects of a list may be deleted now.
     fn may_delete(&self, list: &Condemned) -> Result<bool> {
-        if list.state == State::Waiting {
+        if list.state == ListState::Waiting {
             return Ok(self.now >= list.due());
         }
         // Marked: the prune that did it was cut off, or runs.
@@ -224,7 +224,7 @@ impl Job<'_> {
         report.kept = rest(census.all(), &[tally]);
         let sequence = before.as_ref().map_or(1, |(list, _)| list.sequence.saturating_add(1));
         let grace = self.options.grace;
-        let (state, since, writer) = (State::Waiting, self.now, self.writer);
+        let (state, since, writer) = (ListState::Waiting, self.now, self.writer);
         let list = Condemned { state, sequence, since, grace, writer, versions, packs };
         if list.len() == 0 {
             return Ok(());
@@ -264,7 +264,7 @@ impl Job<'_> {
         stamp: &Stamp,
         report: &mut PruneReport,
     ) -> Result<Option<(Condemned, Stamp)>> {
-        let mut list = Condemned { state: State::Deleting, writer: self.writer, ..list.clone() };
+        let mut list = Condemned { state: ListState::Deleting, writer: self.writer, ..list.clone() };
         let mut stamp = self.renew(&mut list, stamp)?;
         // After the mark: now every version that is made needed is seen here, or its maker sees the mark.
         // At a time of whole seconds, what was written in the second of the list counts as written later.
@@ -296,7 +296,7 @@ impl Job<'_> {
             return Err(error);
         }
         let none = BTreeSet::new;
-        list = Condemned { state: State::Done, versions: none(), packs: none(), ..list };
+        list = Condemned { state: ListState::Done, versions: none(), packs: none(), ..list };
         stamp = self.renew(&mut list, &stamp)?;
         Ok(Some((list, stamp)))
     }
@@ -304,7 +304,7 @@ impl Job<'_> {
     /// Puts a marked list back, of which nothing is being deleted. So the next prune need not wait until the
     /// mark is old. Where that fails, it waits.
     fn unmark(&self, list: &mut Condemned, stamp: &Stamp) {
-        list.state = State::Waiting;
+        list.state = ListState::Waiting;
         let _ = self.renew(list, stamp);
     }
 

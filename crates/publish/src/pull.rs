@@ -92,7 +92,7 @@ impl Publication {
     ) -> Result<PullReport> {
         check_absent(image)?;
         self.check_closed()?;
-        let mut part = Part::open(image, self.version(), self.facts().volume_bytes)?;
+        let mut part = UnnamedImage::open(image, self.version(), self.facts().volume_bytes)?;
         let mut report = PullReport { blocks: 0, found: 0 };
         let pulled = self.fill(&mut part, &mut report, options.max_expansion, progress);
         if let Err(error) = pulled {
@@ -106,7 +106,7 @@ impl Publication {
 
     fn fill(
         &self,
-        part: &mut Part,
+        part: &mut UnnamedImage,
         report: &mut PullReport,
         max_expansion: u32,
         progress: OnProgress<'_>,
@@ -128,7 +128,7 @@ impl Publication {
 
     fn write(
         &self,
-        part: &mut Part,
+        part: &mut UnnamedImage,
         report: &mut PullReport,
         batches: &Receiver<Batch>,
         max_expansion: u32,
@@ -244,7 +244,7 @@ fn check_absent(image: &Path) -> Result<()> {
 }
 
 /// The image before it has its name.
-struct Part {
+struct UnnamedImage {
     path: PathBuf,
     file: File,
     version: Hash,
@@ -254,9 +254,9 @@ struct Part {
     done: u64,
 }
 
-impl Part {
+impl UnnamedImage {
     /// Makes the file, or opens one that a pull left. Locks it.
-    fn open(image: &Path, version: Hash, len: u64) -> Result<Part> {
+    fn open(image: &Path, version: Hash, len: u64) -> Result<UnnamedImage> {
         let mut name = OsString::from(image);
         name.push(".part");
         let path = PathBuf::from(name);
@@ -268,7 +268,7 @@ impl Part {
             }
             Err(errno) => return Err(host(&path, &errno.into())),
         }
-        let mut part = Part { path, file, version, len, done: 0 };
+        let mut part = UnnamedImage { path, file, version, len, done: 0 };
         part.check_name(image)?;
         part.begin()?;
         Ok(part)

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const AHEAD: usize = 4;
 
 /// Jobs on their way to the threads.
-struct Queue<J> {
+struct JobQueue<J> {
     received: Mutex<Receiver<(u64, J)>>,
     /// No more results are taken. Relaxed: it guards no data, threads only have to see it soon.
     is_over: AtomicBool,
@@ -45,7 +45,7 @@ pub(crate) fn in_order<J: Send, R: Send, E, W: FnMut(J) -> R>(
     }
     let (jobs, received) = channel::<(u64, J)>();
     let (results, done) = channel::<Message<R>>();
-    let queue = Queue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
+    let queue = JobQueue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
     std::thread::scope(|scope| {
         let mut running = 0;
         for _ in 0..threads {
@@ -84,7 +84,7 @@ impl<R> Drop for Results<R> {
     }
 }
 
-fn work_on<J, R>(queue: &Queue<J>, mut work: impl FnMut(J) -> R, results: &Results<R>) {
+fn work_on<J, R>(queue: &JobQueue<J>, mut work: impl FnMut(J) -> R, results: &Results<R>) {
     loop {
         let next = queue.received.lock().recv();
         let Ok((number, job)) = next else { return };
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_job_that_is_queued_when_all_is_over_is_not_begun() {
         let ((jobs, received), (results, done)) = (channel(), channel());
-        let queue = Queue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
+        let queue = JobQueue { received: Mutex::new(received), is_over: AtomicBool::new(false) };
         (0..3).for_each(|job| jobs.send((job, job)).expect("a queue"));
         drop(jobs);
         let mut begun = Vec::new();

@@ -12,21 +12,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// so a machine that stands still for a while, as a paused one does, does not make a hang.
 const MOST_LOOKS: u32 = 3000;
 
-struct Step {
+struct WatchedStep {
     what: String,
     looks: u32,
 }
 
 /// Watches one test. Nothing can stop a hanging thread from outside, so the process ends.
 pub struct Watchdog {
-    step: Arc<Mutex<Step>>,
+    step: Arc<Mutex<WatchedStep>>,
     done: Arc<AtomicBool>,
 }
 
 impl Watchdog {
     /// Starts to watch.
     pub fn new(what: &str) -> Self {
-        let step = Arc::new(Mutex::new(Step { what: what.to_owned(), looks: 0 }));
+        let step = Arc::new(Mutex::new(WatchedStep { what: what.to_owned(), looks: 0 }));
         let done = Arc::new(AtomicBool::new(false));
         let (seen, ended) = (step.clone(), done.clone());
         std::thread::spawn(move || {
@@ -47,7 +47,7 @@ impl Watchdog {
     /// Reports that the test is alive and starts this step.
     pub fn at(&self, what: impl FnOnce() -> String) {
         let mut step = self.step.lock();
-        *step = Step { what: what(), looks: 0 };
+        *step = WatchedStep { what: what(), looks: 0 };
     }
 }
 

@@ -66,7 +66,7 @@ pub mod by_descriptor {
     };
     pub use crate::on_host::hostdir::{HostDir, OpenDirs, OpenedDir, make_or_open};
     pub use crate::on_host::new_file::{FilePlace, NewFile};
-    pub use crate::on_host::node::{Node, make_node};
+    pub use crate::on_host::node::{NewNode, make_node};
     pub use crate::vocabulary::input::open_input;
     pub use lanefs::host_path::{make_dirs, open_dir};
 }

@@ -25,7 +25,7 @@ use rows::{AGAIN, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
 use server::Server;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tree::Tree;
+use tree::SourceTree;
 
 /// Arguments of `lanefs-bench publish`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -87,7 +87,7 @@ pub fn run_publish_with(args: &PublishArgs, hooks: &PublishHooks) -> Result<u8> 
 /// Measures the selected rows of a tree.
 fn measure_tree(bench: &mut Session<PublishSettings>, server: &Server, temp: &Path) -> Result<()> {
     bench.progress.step(&format!("copying {}", bench.settings.tree.display()));
-    let tree = Tree::make(&bench.settings.tree, temp, &bench.stop)?;
+    let tree = SourceTree::make(&bench.settings.tree, temp, &bench.stop)?;
     let rows = [PUBLISH, SIZE, AGAIN];
     let rounds = if rows.iter().any(|row| bench.selection.has(row)) { bench.runs } else { 1 };
     writing::measure(bench, server, &tree, rounds)?;

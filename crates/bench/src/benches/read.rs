@@ -20,9 +20,9 @@ use crate::session::{CommonArgs, Session};
 use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
 use crate::systems::peers::{Host, Medium, SpaceRequest, squashfs};
 use archive::Archive;
-use corpus::{Corpus, Requests};
+use corpus::{Corpus, CorpusRequests};
 use readers::Reader;
-use rows::{MAKE, ROWS, Work};
+use rows::{MAKE, ROWS, ReadWork};
 use tempfile::TempDir;
 
 /// Arguments of `lanefs-bench read`.
@@ -110,12 +110,12 @@ fn measure(bench: &mut Session<usize>) -> Result<()> {
 
 fn measure_row(
     bench: &mut Session<usize>,
-    work: &Work,
+    work: &ReadWork,
     corpus: &Corpus,
     readers: &[Reader<'_>],
 ) -> Result<()> {
     let count = if work.is_cold { corpus.len().div_ceil(COLD_SHARE) } else { corpus.len() };
-    let requests = Requests::new(corpus, count);
+    let requests = CorpusRequests::new(corpus, count);
     let mut values = Values::default();
     let mut left_out = None;
     bench.in_turn(work.name, &readers.iter().collect::<Vec<_>>(), |reader, run| {

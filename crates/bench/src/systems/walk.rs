@@ -7,16 +7,16 @@ use lanefs_search::Candidate;
 const PAGE_ENTRIES: usize = 4096;
 
 /// A walk over all files. It ends early where the volume cannot answer: then the number of files is wrong.
-pub(crate) struct Files<'v> {
+pub(crate) struct WalkedFiles<'v> {
     volume: &'v Volume,
     /// The directories that the walk is inside: length of the path, entries in reverse order.
     open: Vec<(usize, Vec<DirEntry>)>,
     path: Vec<u8>,
 }
 
-impl<'v> Files<'v> {
+impl<'v> WalkedFiles<'v> {
     pub(crate) fn new(volume: &'v Volume) -> Self {
-        let mut files = Files { volume, open: Vec::new(), path: Vec::new() };
+        let mut files = WalkedFiles { volume, open: Vec::new(), path: Vec::new() };
         files.enter(volume.root());
         files
     }
@@ -34,7 +34,7 @@ impl<'v> Files<'v> {
     }
 }
 
-impl Iterator for Files<'_> {
+impl Iterator for WalkedFiles<'_> {
     type Item = Candidate;
 
     fn next(&mut self) -> Option<Candidate> {

@@ -1,7 +1,7 @@
 //! `lanefs diff`.
 
 use crate::common::differences::{self, Collected, ComparisonArgs};
-use crate::common::transfer::{self, Target, TransferArgs};
+use crate::common::transfer::{self, TransferArgs, TransferTarget};
 use crate::common::tree_arg::{OpenTree, TreeArg, TreeParser};
 use crate::terminal::console::say;
 use crate::terminal::failure::{Failure, Outcome};
@@ -73,7 +73,7 @@ impl Diff {
     }
 
     fn report(&self, out: &mut dyn Write, report: &SyncReport) -> Outcome {
-        self.transfer.tell("compared", Target::Followed, &report.report);
+        self.transfer.tell("compared", TransferTarget::Followed, &report.report);
         match self.transfer.is_json() {
             true => writeln!(out, "{}", json::text(&differences::as_json(report)))?,
             false => say(&differences::in_words(&report.counts)),

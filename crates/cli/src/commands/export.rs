@@ -1,6 +1,6 @@
 //! `lanefs export`.
 
-use crate::common::transfer::{self, Target, TransferArgs};
+use crate::common::transfer::{self, TransferArgs, TransferTarget};
 use crate::session::command::{Command, HostCommand};
 use crate::session::context::Context;
 use crate::session::expansion;
@@ -82,7 +82,8 @@ impl HostCommand for Export {
 impl Export {
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let report = self.export(context)?;
-        let target = if self.archive_path().is_some() { Target::Archive } else { Target::Files };
+        let target =
+            if self.archive_path().is_some() { TransferTarget::Archive } else { TransferTarget::Files };
         self.transfer.report("exported", target, &report, context)
     }
 

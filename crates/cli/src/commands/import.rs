@@ -1,7 +1,7 @@
 //! `lanefs import`.
 
 use crate::common::engine::{EngineArgs, ImportEngines};
-use crate::common::transfer::{self, Target, TransferArgs};
+use crate::common::transfer::{self, TransferArgs, TransferTarget};
 use crate::session::command::{Command, HostCommand};
 use crate::session::context::Context;
 use crate::session::users::HostNames;
@@ -118,7 +118,7 @@ impl Maker for RemoteMaker<'_> {
 impl Import {
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, maker: Option<&dyn Maker>) -> Outcome {
         let report = self.import(context, maker)?;
-        self.transfer.report("imported", Target::Files, &report, context)
+        self.transfer.report("imported", TransferTarget::Files, &report, context)
     }
 
     fn import(

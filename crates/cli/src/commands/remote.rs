@@ -45,10 +45,10 @@ Exit codes: {} done, {} wrong usage, {} damage was found, {} the host or the sto
 
 #[derive(Debug, Subcommand)]
 enum RemoteCommand {
-    Ls(list::Ls),
-    Info(info::Info),
+    Ls(list::ListVersions),
+    Info(info::VersionInfo),
     Verify(verify::Verify),
-    Diff(diff::Diff),
+    Diff(diff::DiffVersions),
     Tag(tag::SetTag),
     Prune(prune::Prune),
 }

@@ -1,7 +1,7 @@
 //! `lanefs sync`.
 
 use crate::common::differences::{self, Collected, ComparisonArgs};
-use crate::common::transfer::{self, Target, TransferArgs};
+use crate::common::transfer::{self, TransferArgs, TransferTarget};
 use crate::common::tree_arg::{TreeArg, TreeParser};
 use crate::session::command::{AfterCommand, Command, HostCommand};
 use crate::session::context::Context;
@@ -157,7 +157,7 @@ impl SyncTree {
     }
 
     fn report(&self, context: &mut Context<'_, impl FileSystem>, report: &SyncReport) -> Outcome {
-        self.transfer.tell("synced", Target::Followed, &report.report);
+        self.transfer.tell("synced", TransferTarget::Followed, &report.report);
         if self.stats {
             differences::print_stats(context, report)?;
         }

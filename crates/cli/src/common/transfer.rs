@@ -20,7 +20,7 @@ const MAX_THREADS: i64 = 1024;
 
 /// Kind of a transfer's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum TransferTarget {
     /// Each file is there as soon as it is complete.
     Files,
     /// A tree that follows another one: what is missing comes with the next sync.
@@ -60,7 +60,7 @@ impl TransferArgs {
     pub fn report(
         &self,
         verb: &str,
-        target: Target,
+        target: TransferTarget,
         report: &Report,
         context: &mut Context<'_, impl FileSystem>,
     ) -> Outcome {
@@ -75,7 +75,7 @@ impl TransferArgs {
     }
 
     /// Names what was not transferred, and says why a transfer ended early.
-    pub fn tell(&self, verb: &str, target: Target, report: &Report) {
+    pub fn tell(&self, verb: &str, target: TransferTarget, report: &Report) {
         let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
         for problem in report.problems.iter().take(limit) {
             say(&problem.to_string());
@@ -91,28 +91,28 @@ impl TransferArgs {
 }
 
 /// Reports why a transfer ended early.
-fn report_end(verb: &str, target: Target, report: &Report) {
+fn report_end(verb: &str, target: TransferTarget, report: &Report) {
     let left = match target {
-        Target::Archive => "the archive is not complete".to_string(),
-        Target::Files | Target::Followed if report.lost.entries() > 0 => {
+        TransferTarget::Archive => "the archive is not complete".to_string(),
+        TransferTarget::Files | TransferTarget::Followed if report.lost.entries() > 0 => {
             let (kept, lost) = (report.counts.entries(), report.lost.entries());
             let again = match target {
-                Target::Followed => "sync again",
-                Target::Files | Target::Archive => "import again with --overwrite",
+                TransferTarget::Followed => "sync again",
+                TransferTarget::Files | TransferTarget::Archive => "import again with --overwrite",
             };
             format!(
                 "the volume has the {kept} names of the last commit; {lost} names that came later are lost or \
                  incomplete (mend the cause, and {again})"
             )
         }
-        Target::Files | Target::Followed => format!("all files {verb} so far are complete"),
+        TransferTarget::Files | TransferTarget::Followed => format!("all files {verb} so far are complete"),
     };
     if let Some(error) = &report.stopped {
         say(&format!("{}; stopped, {left}", text_of(error)));
         if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
             say(match target {
-                Target::Followed => "enlarge the volume with `lanefs grow` and sync again",
-                Target::Files | Target::Archive => {
+                TransferTarget::Followed => "enlarge the volume with `lanefs grow` and sync again",
+                TransferTarget::Files | TransferTarget::Archive => {
                     "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay"
                 }
             });

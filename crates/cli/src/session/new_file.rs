@@ -18,10 +18,10 @@ const PERM: u16 = 0o666;
 pub struct NewFile {
     /// The name that the user gave, for messages.
     name: PathBuf,
-    target: Target,
+    target: NewFileKind,
 }
 
-enum Target {
+enum NewFileKind {
     /// A temporary file beside the name that it gets.
     Temporary(TemporaryFile),
     /// A pipe or a character device, which nothing may replace.
@@ -38,7 +38,7 @@ impl NewFile {
         Ok(NewFile { name: path.to_path_buf(), target })
     }
 
-    fn target(path: &Path, image: &Image) -> Result<Target, Failure> {
+    fn target(path: &Path, image: &Image) -> Result<NewFileKind, Failure> {
         let failed = |errno: Errno| Failure::host(path, &errno.into());
         // A file that exists may be without rights to read it; replacing it needs none. The target of a
         // symbolic link is replaced, not the link.
@@ -53,8 +53,10 @@ impl NewFile {
             Some(FileType::BlockDevice) => {
                 Err(Failure::usage(bytes::of_path(path), "is a block device", "choose a file"))
             }
-            Some(FileType::RegularFile) | None => place.create(PERM).map(Target::Temporary).map_err(failed),
-            Some(_) => place.open_special().map(Target::Special).map_err(failed),
+            Some(FileType::RegularFile) | None => {
+                place.create(PERM).map(NewFileKind::Temporary).map_err(failed)
+            }
+            Some(_) => place.open_special().map(NewFileKind::Special).map_err(failed),
         }
     }
 
@@ -64,8 +66,8 @@ impl NewFile {
     /// Names the file: the host's.
     pub fn write(self, content: &[u8]) -> Outcome {
         let (file, is_special) = match &self.target {
-            Target::Temporary(file) => (file.file(), false),
-            Target::Special(file) => (file, true),
+            NewFileKind::Temporary(file) => (file.file(), false),
+            NewFileKind::Special(file) => (file, true),
         };
         let file = file.try_clone().map(File::from);
         let written = file.and_then(|mut file| file.write_all(content));
@@ -74,8 +76,8 @@ impl NewFile {
             _ => Failure::host(&self.name, &error),
         })?;
         match self.target {
-            Target::Special(_) => Ok(()),
-            Target::Temporary(file) => {
+            NewFileKind::Special(_) => Ok(()),
+            NewFileKind::Temporary(file) => {
                 file.finish(true).map_err(|errno| Failure::host(&self.name, &errno.into()))
             }
         }

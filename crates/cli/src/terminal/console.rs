@@ -90,16 +90,16 @@ pub fn open_file(path: &Path, is_over: fn() -> bool) -> io::Result<Box<dyn Read 
     if file.metadata()?.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
-    Ok(Box::new(HostFile { file, is_over }))
+    Ok(Box::new(StreamFile { file, is_over }))
 }
 
 /// A file of the host, or a pipe.
-struct HostFile {
+struct StreamFile {
     file: File,
     is_over: fn() -> bool,
 }
 
-impl Read for HostFile {
+impl Read for StreamFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         read_when_ready(self.file.as_fd(), buffer, &self.is_over)
     }

@@ -5,7 +5,7 @@
 
 use crate::common::{Ran, TestVolume, ended, program, run, run_with, text, until};
 use crate::hostile_files::lose_group_table;
-use lanefs_testkit::mutate::{Base, bases, describe, hostile};
+use lanefs_testkit::mutate::{MutationBase, bases, describe, hostile};
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
 use std::io::{Read, Seek};
@@ -137,7 +137,7 @@ fn size_on_host(dir: &Path) -> u64 {
 }
 
 /// Runs all other commands, in a new directory.
-fn programs(base: &Base, image: &Path, seed: u64, case: &str, watchdog: &Watchdog) {
+fn programs(base: &MutationBase, image: &Path, seed: u64, case: &str, watchdog: &Watchdog) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(dir.path().join("paths"), base.paths.join(&b'\n')).expect("a list of paths");
     for words in PROGRAMS {
@@ -227,7 +227,7 @@ fn shell(image: &Path, dir: &Path, options: &[&str], script: &str, case: &str) -
     code
 }
 
-fn script_of(base: &Base) -> String {
+fn script_of(base: &MutationBase) -> String {
     let mut script = READING.to_owned();
     for path in base.paths.iter().take(20) {
         let path = String::from_utf8_lossy(path).replace(' ', "\\ ");

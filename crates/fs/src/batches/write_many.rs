@@ -58,9 +58,9 @@ struct Directory {
 }
 
 /// The directories of all files, as far as they exist.
-struct Directories(Vec<Option<Directory>>);
+struct Parents(Vec<Option<Directory>>);
 
-impl Rows for Directories {
+impl Rows for Parents {
     fn wants(&self) -> ColumnSet {
         ColumnSet::of(&[Column::Kind, Column::Generation])
     }
@@ -82,7 +82,7 @@ struct NewFiles<'n> {
     offsets: &'n [u64],
     /// For each file the index of its directory.
     directory_of: Vec<u32>,
-    directories: Directories,
+    directories: Parents,
 }
 
 /// # Many new files in a call
@@ -150,7 +150,7 @@ impl Volume {
     }
 
     /// Looks up the directories of all files; neighbours that share one share an index.
-    fn directories_of(&self, options: &WriteMany, paths: Paths<'_>) -> Result<(Vec<u32>, Directories)> {
+    fn directories_of(&self, options: &WriteMany, paths: Paths<'_>) -> Result<(Vec<u32>, Parents)> {
         let (mut set, mut directory_of) = (PathSet::new(), Vec::with_capacity(paths.len()));
         let mut last = None;
         for path in paths.iter() {
@@ -161,7 +161,7 @@ impl Volume {
             }
             directory_of.push(set.len() as u32 - 1);
         }
-        let mut directories = Directories(vec![None; set.len()]);
+        let mut directories = Parents(vec![None; set.len()]);
         let resolve = ResolveOptions { base: options.base, ..ResolveOptions::default() };
         self.resolve_rows(&resolve, set.view(), &mut directories)?;
         Ok((directory_of, directories))

@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) begun: AtomicU64,
     pub(crate) durable: AtomicU64,
     /// Requests to the background committer, and its alarm.
-    pub(crate) work: Mutex<Work>,
+    pub(crate) work: Mutex<CommitterRequests>,
     pub(crate) wake: Condvar,
     helpers: Mutex<Vec<JoinHandle<()>>>,
     /// This value, for its background threads.
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 
 /// Requests to the background committer.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct CommitterRequests {
     pub(crate) commit: bool,
     /// Write file data, without a commit.
     pub(crate) write: bool,

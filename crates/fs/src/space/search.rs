@@ -63,7 +63,7 @@ const READ: u64 = 256;
 
 /// The room of a group as its block says: a hint.
 #[derive(Clone, Copy)]
-struct Room {
+struct GroupRoom {
     /// Free blocks.
     free: u64,
     /// Metadata chunks with free blocks.
@@ -81,10 +81,10 @@ struct RoomReader {
 }
 
 impl RoomReader {
-    fn read(&mut self, core: &Core<'_>, number: u64) -> Outcome<Room> {
+    fn read(&mut self, core: &Core<'_>, number: u64) -> Outcome<GroupRoom> {
         let miss = match peek(core, number) {
             Ok(view) => {
-                return Ok(Room::of(
+                return Ok(GroupRoom::of(
                     view.get(f::FREE),
                     view.get(f::METADATA),
                     view.get(f::ROOM),
@@ -107,13 +107,13 @@ impl RoomReader {
         let at = block(self).ok_or(miss)? as usize;
         let bytes = &self.bytes[at..at + BLOCK as usize];
         let field = |field: Field<u64>| field.read(bytes).unwrap_or(0);
-        Ok(Room::of(field(f::FREE), field(f::METADATA), field(f::ROOM), field(f::INODE_ROOM)))
+        Ok(GroupRoom::of(field(f::FREE), field(f::METADATA), field(f::ROOM), field(f::INODE_ROOM)))
     }
 }
 
-impl Room {
+impl GroupRoom {
     fn of(free: u64, metadata: u64, blocks: u64, inodes: u64) -> Self {
-        Room { free, blocks: blocks & metadata, inodes: inodes & metadata }
+        GroupRoom { free, blocks: blocks & metadata, inodes: inodes & metadata }
     }
 }
 
@@ -136,7 +136,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// True where a group with this room may have what a walk looks for, in `least` free blocks.
-    fn may_be_in(self, room: Room, least: u64) -> bool {
+    fn may_be_in(self, room: GroupRoom, least: u64) -> bool {
         match self.room() {
             RoomKind::Blocks => room.blocks != 0,
             RoomKind::Inodes => room.inodes != 0,

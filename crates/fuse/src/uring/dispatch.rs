@@ -11,7 +11,7 @@ use lanefs_serve::{
 use std::sync::Arc;
 
 /// The service of the requests of one mount.
-pub(super) struct Service {
+pub(super) struct RingService {
     pub(super) served: Arc<Served>,
     pub(super) state: Arc<MountState>,
     /// True where the kernel opens and closes files without a request: a handle has no state.
@@ -103,7 +103,7 @@ fn sized(payload: &mut [u8], size: u32, value: &[u8]) -> Reply<usize> {
     }
 }
 
-impl Service {
+impl RingService {
     /// Serves a request. Returns the length of the reply at the start of `payload`, or the error.
     pub(super) fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
         match request.opcode() {

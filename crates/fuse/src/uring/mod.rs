@@ -27,7 +27,7 @@ pub(crate) fn start(
     device: &impl AsFd,
 ) -> io::Result<()> {
     let (served, state) = (Arc::clone(served), Arc::clone(state));
-    queues::start(&Arc::new(dispatch::Service { served, state, no_open }), device)
+    queues::start(&Arc::new(dispatch::RingService { served, state, no_open }), device)
 }
 
 /// Checks whether this process may make rings. The kernel says only in a connection whether it uses them.

@@ -1,6 +1,6 @@
 //! The threads of all queues. A queue belongs to a processor; its requests are those of the processes there.
 
-use super::dispatch::{Request, Service};
+use super::dispatch::{Request, RingService};
 use super::exchange::Exchange;
 use crate::kernel::MAX_WRITE_BYTES;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -21,7 +21,7 @@ const FEW_QUEUES: usize = 8;
 ///
 /// # Errors
 /// The host's. The connection is of no use then.
-pub(super) fn start(service: &Arc<Service>, device: &impl AsFd) -> io::Result<()> {
+pub(super) fn start(service: &Arc<RingService>, device: &impl AsFd) -> io::Result<()> {
     let queues = possible_processors()?;
     let threads = if queues <= FEW_QUEUES { THREADS_OF_FEW } else { THREADS_OF_MANY };
     let (started, all_started) = channel();
@@ -47,7 +47,7 @@ fn possible_processors() -> io::Result<usize> {
 }
 
 /// Serves the requests of one exchange until the connection ends.
-fn run(service: &Service, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
+fn run(service: &RingService, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
     // A processor that is off, or not for this process, has its queue all the same.
     let mut own = CpuSet::new();
     if usize::from(queue) < CpuSet::MAX_CPU {
@@ -77,7 +77,7 @@ fn run(service: &Service, device: OwnedFd, queue: u16, started: Sender<io::Resul
 }
 
 /// Waits for a request and serves it.
-fn serve_one(service: &Service, exchange: &mut Exchange) -> io::Result<()> {
+fn serve_one(service: &RingService, exchange: &mut Exchange) -> io::Result<()> {
     exchange.wait()?;
     let Some((header, payload)) = exchange.parts() else { return Ok(()) };
     let request = Request { header, payload_bytes: Exchange::payload_bytes(header) };

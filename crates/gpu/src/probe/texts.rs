@@ -15,9 +15,9 @@ use lanefs::Volume;
 
 /// Lists of patterns, with texts of which each has one of them, and texts that have none. In a pattern `?`,
 /// `*` and `+` follow a letter, and `.` stands for any byte.
-type Known = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
+type KnownTexts = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-const KNOWN: [Known; 5] = [
+const KNOWN: [KnownTexts; 5] = [
     (&["needle"], &["needle"], &["needl", "eedle", "needl\ne", "neeedle", "nEedle"]),
     (
         &["ab?c?d+e", "kl*m"],

@@ -19,11 +19,11 @@ pub struct KeptTexts {
     context: DeviceContext,
     /// Most bytes of the device's memory.
     most: u64,
-    state: RwLock<State>,
+    state: RwLock<KeptTextsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct KeptTextsState {
     slabs: Vec<Slab>,
     taken: u64,
     texts: HashMap<u64, Kept>,

@@ -28,21 +28,21 @@ const TALLY_BYTES: u64 = SCORE_BUCKETS as u64 * 4;
 pub struct RankedPaths {
     context: DeviceContext,
     /// Comes before the paths: dropping it waits for the device.
-    state: Mutex<State>,
-    parts: Vec<Part>,
+    state: Mutex<RankMemory>,
+    parts: Vec<PathPart>,
     count: usize,
     /// Why the device is not used any more.
     failure: Mutex<Option<Error>>,
 }
 
 /// Paths in one piece of memory.
-struct Part {
+struct PathPart {
     memory: Buffer,
     count: usize,
 }
 
 /// Memory of the queries. (Commands come first: dropping them waits for their end.)
-struct State {
+struct RankMemory {
     commands: Commands,
     /// The program, the parameters of `score` for each part, those of `tally`, and those of `best`.
     input: Staged,
@@ -79,16 +79,16 @@ impl RankedPaths {
         let (mut parts, mut bundles, mut text) = (Vec::new(), PathBundles::default(), Vec::new());
         for number in 0..count as u32 {
             if bundles.is_whole() && bundles.bytes() >= PART_BYTES {
-                parts.push(Part::new(context, std::mem::take(&mut bundles))?);
+                parts.push(PathPart::new(context, std::mem::take(&mut bundles))?);
             }
             text.clear();
             path(number, &mut text);
             bundles.push(&text);
         }
         if bundles.count() > 0 {
-            parts.push(Part::new(context, bundles)?);
+            parts.push(PathPart::new(context, bundles)?);
         }
-        let state = Mutex::new(State::new(context, count, parts.len())?);
+        let state = Mutex::new(RankMemory::new(context, count, parts.len())?);
         Ok(RankedPaths { context: context.clone(), state, parts, count, failure: Mutex::default() })
     }
 
@@ -127,7 +127,7 @@ impl RankedPaths {
         self.failure.lock().as_ref().map(ToString::to_string)
     }
 
-    fn search(&self, state: &mut State, program: &RankProgram, limit: usize) -> Result<BestPaths> {
+    fn search(&self, state: &mut RankMemory, program: &RankProgram, limit: usize) -> Result<BestPaths> {
         if self.count == 0 {
             return Ok(BestPaths::default());
         }
@@ -151,8 +151,8 @@ impl RankedPaths {
     }
 
     /// Has the device score all paths and count the scores. Returns the counts.
-    fn score(&self, state: &mut State, program: &RankProgram) -> Result<Vec<u32>> {
-        let State { commands, input, scores, tally, .. } = state;
+    fn score(&self, state: &mut RankMemory, program: &RankProgram) -> Result<Vec<u32>> {
+        let RankMemory { commands, input, scores, tally, .. } = state;
         let kernels = &self.context.kernels;
         let address = input.address();
         let (program_bytes, mut rest) = input.bytes_mut().split_at_mut(PROGRAM_BYTES as usize);
@@ -190,7 +190,7 @@ impl RankedPaths {
     /// Has the device list the paths with at least some score, of which there are so many.
     fn list(
         &self,
-        state: &mut State,
+        state: &mut RankMemory,
         program: &RankProgram,
         least: u32,
         room: usize,
@@ -205,7 +205,7 @@ impl RankedPaths {
             let room = bytes.next_power_of_two();
             state.best = Some(Staged::new(&self.context.device, room, Direction::ToHost)?);
         }
-        let State { commands, input, scores, best, .. } = state;
+        let RankMemory { commands, input, scores, best, .. } = state;
         let Some(best) = best else { return Ok(Vec::new()) };
         let (address, at) = (input.address(), self.parameters_at(self.parts.len() + 1));
         RankProgram { least, ..*program }.write(input.bytes_mut());
@@ -274,8 +274,8 @@ fn threshold(counts: &[u32], limit: usize) -> (u32, usize) {
     (least as u32, listed)
 }
 
-impl Part {
-    fn new(context: &DeviceContext, bundles: PathBundles) -> Result<Part> {
+impl PathPart {
+    fn new(context: &DeviceContext, bundles: PathBundles) -> Result<PathPart> {
         let (device, bytes) = (&context.device, bundles.bytes() as u64);
         let mut memory = Buffer::new(device, bytes, MemoryLocation::Device)?;
         let address = memory.address;
@@ -289,14 +289,14 @@ impl Part {
             commands.submit()?;
             commands.wait()?;
         }
-        Ok(Part { memory, count: bundles.count() })
+        Ok(PathPart { memory, count: bundles.count() })
     }
 }
 
-impl State {
-    fn new(context: &DeviceContext, count: usize, parts: usize) -> Result<State> {
+impl RankMemory {
+    fn new(context: &DeviceContext, count: usize, parts: usize) -> Result<RankMemory> {
         let device = &context.device;
-        Ok(State {
+        Ok(RankMemory {
             commands: Commands::new(device)?,
             input: Staged::new(device, PROGRAM_BYTES + (parts as u64 + 2) * PARAMETERS, Direction::ToDevice)?,
             scores: Buffer::new(device, count as u64 * 4, MemoryLocation::Device)?,

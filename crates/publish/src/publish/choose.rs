@@ -86,13 +86,13 @@ impl Content {
 }
 
 /// A piece of the store that is kept.
-pub(crate) struct Kept<'c> {
+pub(crate) struct KeptPiece<'c> {
     pub(crate) piece: Piece,
     digests: &'c [Digest],
     pub(crate) is_trusted: bool,
 }
 
-impl Kept<'_> {
+impl KeptPiece<'_> {
     /// Checks the bytes of the piece: what this window takes from it, and the digests of all its blocks, by
     /// which others may borrow from it.
     pub(crate) fn is_sound(&self, bytes: &Buffer) -> bool {
@@ -103,7 +103,7 @@ impl Kept<'_> {
 
 /// A window that was compared with the store.
 pub(crate) struct Examined<'c> {
-    pub(crate) kept: Vec<Kept<'c>>,
+    pub(crate) kept: Vec<KeptPiece<'c>>,
     /// Used blocks that no piece of the store has.
     missing: u64,
 }
@@ -127,7 +127,7 @@ pub(crate) fn examine<'c>(
 }
 
 /// Takes candidates, each time the one with the most blocks that are needed.
-fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]) -> Vec<Kept<'c>> {
+fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]) -> Vec<KeptPiece<'c>> {
     let right = |candidate: &Candidate<'_>| candidate.right(window.used, &content.digests);
     let right: Vec<u64> = candidates.iter().map(right).collect();
     let (mut kept, mut left) = (Vec::new(), window.used);
@@ -147,7 +147,7 @@ fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]
             stored: candidate.stored,
             content: Some(content.bind(taken)),
         };
-        kept.push(Kept { piece, digests: candidate.digests, is_trusted: candidate.is_trusted });
+        kept.push(KeptPiece { piece, digests: candidate.digests, is_trusted: candidate.is_trusted });
         left &= !taken;
     }
     kept
@@ -201,7 +201,7 @@ pub(crate) fn choose(
         NewBlocks { lender, blocks, content: content.bind(blocks), digests: own, bytes }
     });
     if !window.is_metadata {
-        for Kept { piece, digests, .. } in kept.iter().filter(|kept| kept.piece.borrowed.is_none()) {
+        for KeptPiece { piece, digests, .. } in kept.iter().filter(|kept| kept.piece.borrowed.is_none()) {
             let lender = Lender { stored: piece.stored, blocks: piece.blocks, pack: None };
             equal.add(digests.to_vec(), Some(lender));
         }

@@ -33,7 +33,7 @@ use crate::reading::threads;
 use crate::store::{Stamp, Store};
 use crate::versions::replace_tag;
 use base::{Base, Footers};
-use choose::{Choice, Content, Examined, Kept, NewBlocks};
+use choose::{Choice, Content, Examined, KeptPiece, NewBlocks};
 use equal::{Borrowed, EqualBlocks, Lender};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
@@ -140,7 +140,7 @@ fn publish_source(
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
     let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag), options.check)?;
     let damaged = Mutex::default();
-    let job = Job { source, volume, objects, fetcher, base, damaged, options, progress };
+    let job = PublishJob { source, volume, objects, fetcher, base, damaged, options, progress };
     job.run(&used, tag, found)
 }
 
@@ -162,7 +162,7 @@ struct Placed {
 }
 
 /// A publication that is being made.
-struct Job<'j> {
+struct PublishJob<'j> {
     source: &'j dyn Source,
     volume: &'j Volume,
     objects: Objects,
@@ -183,7 +183,7 @@ struct Sums {
     blocks: u64,
 }
 
-impl Job<'_> {
+impl PublishJob<'_> {
     fn run(self, used: &[UsedBlocks], tag: &str, found: Option<(Tag, Stamp)>) -> Result<PublishReport> {
         std::thread::scope(|scope| {
             let mut uploader = Uploader::new(scope, &self.objects, &self.base, self.options.dry_run);
@@ -295,7 +295,7 @@ impl Job<'_> {
     /// Reads the pieces that are taken over and that nobody vouches for. Returns whether one of them is
     /// damaged, or was planted: then the windows are examined again, without it.
     fn find_damage(&self, examined: &[Examined<'_>]) -> Result<bool> {
-        let kept: Vec<&Kept<'_>> =
+        let kept: Vec<&KeptPiece<'_>> =
             examined.iter().flat_map(|window| &window.kept).filter(|kept| !kept.is_trusted).collect();
         let mut wanted: Vec<Stored> = kept.iter().map(|kept| kept.piece.stored).collect();
         wanted.sort_unstable_by_key(|stored| (stored.pack.name, stored.offset));

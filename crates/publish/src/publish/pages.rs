@@ -1,6 +1,6 @@
 //! Pages of a new version.
 
-use super::Job;
+use super::PublishJob;
 use super::upload::{INCOMPLETE, Uploader};
 use crate::error::Result;
 use crate::format::hash::Hash;
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 /// Bytes between two pieces of metadata that belong to one range all the same.
 const GAP_BYTES: u64 = 64 << 10;
 
-impl Job<'_> {
+impl PublishJob<'_> {
     /// Makes the pages of all levels, and stores those that the version before does not have. The pieces are
     /// sorted by window. Returns the level of the pages that the root names, and these pages; adds the packs
     /// of all pages to `packs`.

@@ -1,7 +1,7 @@
 //! A reader fetches at once, when it opens a version: the first pages and, at the same time, the first
 //! metadata. None of it takes more memory than the bytes that are read ahead, whatever a hostile store says.
 
-use super::fetch::{Fetcher, Part};
+use super::fetch::{Fetcher, SharedBytes};
 use super::manifest::Manifest;
 use super::threads;
 use crate::error::Result;
@@ -123,13 +123,13 @@ fn keep(fetcher: &Fetcher, pieces: Vec<Stored>, read: &mut Read) {
 
 /// Finds bytes of a pack in parts of it, which follow one another; `None` where some of them are missing.
 /// Only bytes of two parts are copied.
-fn gather(parts: &[(u64, Arc<Vec<u8>>)], offset: u64, bytes: u64) -> Option<Part> {
+fn gather(parts: &[(u64, Arc<Vec<u8>>)], offset: u64, bytes: u64) -> Option<SharedBytes> {
     let first = parts.partition_point(|(from, _)| *from <= offset).checked_sub(1)?;
     let (from, part) = &parts[first];
     let start = (offset - from) as usize;
     let range = start..start + bytes as usize;
     if range.end <= part.len() {
-        return Some(Part { bytes: Arc::clone(part), range });
+        return Some(SharedBytes { bytes: Arc::clone(part), range });
     }
     let mut found = part.get(start..)?.to_vec();
     for (from, part) in &parts[first + 1..] {
@@ -139,7 +139,7 @@ fn gather(parts: &[(u64, Arc<Vec<u8>>)], offset: u64, bytes: u64) -> Option<Part
         let missing = bytes as usize - found.len();
         found.extend_from_slice(&part[..missing.min(part.len())]);
         if found.len() as u64 == bytes {
-            return Some(Part { range: 0..found.len(), bytes: Arc::new(found) });
+            return Some(SharedBytes { range: 0..found.len(), bytes: Arc::new(found) });
         }
     }
     None

@@ -30,7 +30,7 @@ pub struct PublicationDevice {
 }
 
 /// The part of a request that lies in one window.
-struct Part {
+struct WindowPart {
     request: usize,
     /// Byte position on the volume.
     at: u64,
@@ -49,7 +49,7 @@ impl PublicationDevice {
     }
 
     /// Fills the parts of some requests, and passes each failure with the number of its request.
-    fn fill(&self, requests: &mut [Read<'_>], parts: &[Part], failed: &mut dyn FnMut(usize, Error)) {
+    fn fill(&self, requests: &mut [Read<'_>], parts: &[WindowPart], failed: &mut dyn FnMut(usize, Error)) {
         let pieces = self.pieces(parts);
         let mut wanted: Vec<Stored> = Vec::new();
         for (part, pieces) in parts.iter().zip(&pieces) {
@@ -79,7 +79,12 @@ impl PublicationDevice {
 
     /// Checks the pieces that a part is read from: by each reference for itself, because two of them may take
     /// other blocks of the same bytes.
-    fn check(&self, part: &Part, pieces: &[Piece], bytes: &HashMap<Stored, Result<Bytes>>) -> Result<()> {
+    fn check(
+        &self,
+        part: &WindowPart,
+        pieces: &[Piece],
+        bytes: &HashMap<Stored, Result<Bytes>>,
+    ) -> Result<()> {
         let blocks = blocks(part);
         for piece in pieces.iter().filter(|piece| piece.taken & blocks != 0) {
             if let Some(Ok(bytes)) = bytes.get(&piece.stored) {
@@ -90,7 +95,7 @@ impl PublicationDevice {
     }
 
     /// Finds the pieces of each part's window.
-    fn pieces(&self, parts: &[Part]) -> Vec<Result<Vec<Piece>>> {
+    fn pieces(&self, parts: &[WindowPart]) -> Vec<Result<Vec<Piece>>> {
         let mut last: Option<(u64, Result<Vec<Piece>>)> = None;
         let mut find = |window: u64| match &last {
             Some((known, pieces)) if *known == window => pieces.clone(),
@@ -115,7 +120,7 @@ impl PublicationDevice {
 }
 
 /// The blocks of its window that a part touches.
-fn blocks(part: &Part) -> u64 {
+fn blocks(part: &WindowPart) -> u64 {
     let first = part.at % WINDOW_BYTES / BLOCK;
     let end = (part.at % WINDOW_BYTES + part.range.len() as u64).div_ceil(BLOCK);
     let below = |count: u64| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
@@ -152,13 +157,13 @@ fn copy(
 }
 
 /// Splits a request into parts of one window each.
-fn split(request: usize, at: u64, len: usize) -> impl Iterator<Item = Part> {
+fn split(request: usize, at: u64, len: usize) -> impl Iterator<Item = WindowPart> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = at + done as u64;
         let range = done..len.min(done + (WINDOW_BYTES - at % WINDOW_BYTES) as usize);
         done = range.end;
-        (!range.is_empty()).then_some(Part { request, at, range })
+        (!range.is_empty()).then_some(WindowPart { request, at, range })
     })
 }
 

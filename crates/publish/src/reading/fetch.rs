@@ -64,27 +64,27 @@ pub(crate) struct Fetcher {
     /// Pieces that are fetched go to the cache.
     fills_cache: bool,
     buffers: Arc<Buffers>,
-    state: Mutex<State>,
+    state: Mutex<FetcherState>,
     requests: AtomicU64,
     bytes: AtomicU64,
     cached: AtomicU64,
     cached_bytes: AtomicU64,
 }
 
-struct State {
+struct FetcherState {
     memory: Lru<Key, Bytes>,
     /// Stored bytes that were fetched ahead, by their hashes, which were verified.
-    ahead: HashMap<Hash, Part>,
+    ahead: HashMap<Hash, SharedBytes>,
     flights: HashMap<Key, Arc<Flight>>,
 }
 
 /// A part of bytes that others share.
-pub(crate) struct Part {
+pub(crate) struct SharedBytes {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) range: Range<usize>,
 }
 
-impl Part {
+impl SharedBytes {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(self.range.clone()).unwrap_or_default()
     }
@@ -165,7 +165,7 @@ impl Drop for Own<'_> {
 impl Fetcher {
     /// Makes a fetcher that keeps `memory` bytes of pieces.
     pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
-        let state = State { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
+        let state = FetcherState { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
         let (requests, bytes, cached, cached_bytes) = Default::default();
         let (buffers, state) = (Arc::default(), state.into());
         Fetcher { objects, cache, fills_cache: true, buffers, state, requests, bytes, cached, cached_bytes }
@@ -357,7 +357,7 @@ impl Fetcher {
 
     /// Keeps stored bytes that were read ahead, until they are first needed. The caller has verified that
     /// they have this hash.
-    pub(crate) fn keep_ahead(&self, hash: Hash, part: Part) {
+    pub(crate) fn keep_ahead(&self, hash: Hash, part: SharedBytes) {
         self.state.lock().ahead.insert(hash, part);
     }
 }

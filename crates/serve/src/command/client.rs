@@ -2,7 +2,7 @@
 
 use crate::command::address::Address;
 use crate::command::streams::{Ask, CommandLine, Done, MAX_PIECE_BYTES, Stream, Terminals};
-use crate::command::wire::{self, Hello, Kind, Patience, Purpose, Request, TIMEOUT, VERSION};
+use crate::command::wire::{self, FrameKind, Hello, Patience, Purpose, Request, TIMEOUT, VERSION};
 use crate::error::{Error, Result};
 use lanefs::escape::escape_path;
 use parking_lot::Mutex;
@@ -103,7 +103,7 @@ impl MountedVolume {
             return Err(self.refused("it takes no commands: it was mounted with `-o nocommands`"));
         }
         let request = Request { version: VERSION, secret: self.address.client, purpose, content };
-        let sent = wire::send(&socket, Kind::Request, &[&request.encode()], &short(&interrupted));
+        let sent = wire::send(&socket, FrameKind::Request, &[&request.encode()], &short(&interrupted));
         sent.map_err(|error| self.failed(&error))?;
         Ok(socket)
     }
@@ -121,7 +121,7 @@ impl MountedVolume {
     fn greet(&self, interrupted: Interrupted) -> Result<(OwnedFd, Hello)> {
         let socket = self.open(&short(&interrupted))?;
         let hello = wire::receive(&socket, &short(&interrupted)).map_err(|error| self.failed(&error))?;
-        let hello = hello.filter(|frame| frame.kind == Kind::Hello);
+        let hello = hello.filter(|frame| frame.kind == FrameKind::Hello);
         let Some(hello) = hello.and_then(|frame| Hello::decode(&frame.content)) else {
             return Err(self.refused("its server cannot be reached: something else replies"));
         };
@@ -193,11 +193,11 @@ impl MountedVolume {
             let frame = wire::receive(&end.socket, &Patience::short())?;
             let frame = frame.ok_or(ErrorKind::UnexpectedEof)?;
             match frame.kind {
-                Kind::Ask => {
+                FrameKind::Ask => {
                     let stream = Ask::decode(&frame.content).ok_or_else(wire::invalid)?.stream;
                     workers.give(stream, frame.content);
                 }
-                Kind::Exit => {
+                FrameKind::Exit => {
                     let [code] = frame.content[..] else { return Err(wire::invalid()) };
                     workers.finish();
                     return Ok(code);
@@ -215,7 +215,7 @@ impl MountedVolume {
         let socket = self.connect(Purpose::Statistics, &[], interrupted)?;
         let frame = wire::receive(&socket, &short(&interrupted)).map_err(|error| self.failed(&error))?;
         match frame {
-            Some(frame) if frame.kind == Kind::Text => {
+            Some(frame) if frame.kind == FrameKind::Text => {
                 Ok(String::from_utf8_lossy(&frame.content).into_owned())
             }
             Some(_) => Err(self.failed(&wire::invalid())),
@@ -306,7 +306,7 @@ impl Read for Unbuffered {
 }
 
 impl ClientEnd {
-    fn send(&self, kind: Kind, content: &[u8]) -> io::Result<()> {
+    fn send(&self, kind: FrameKind, content: &[u8]) -> io::Result<()> {
         let _sending = self.sending.lock();
         wire::send(&self.socket, kind, &[content], &Patience::ENDLESS)
     }
@@ -316,7 +316,7 @@ impl ClientEnd {
         let Some(_sending) = self.sending.try_lock_for(TIMEOUT) else {
             return Err(ErrorKind::TimedOut.into());
         };
-        wire::send(&self.socket, Kind::Cancel, &[], &Patience::short())
+        wire::send(&self.socket, FrameKind::Cancel, &[], &Patience::short())
     }
 
     /// Starts the threads of the streams.
@@ -355,7 +355,7 @@ impl ClientEnd {
             };
             let done = Done { stream: ask.stream, number: ask.number, errno, content };
             // Fails where the server has ended the command, which the receiving thread reports.
-            if self.send(Kind::Done, &done.encode()).is_err() && ask.stream != Stream::Errors {
+            if self.send(FrameKind::Done, &done.encode()).is_err() && ask.stream != Stream::Errors {
                 return;
             }
         }
@@ -391,7 +391,7 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
                 let client = rustix::net::accept(&listener).expect("a client");
-                wire::send(&client, Kind::Hello, &[&hello], &Patience::ENDLESS).expect("sent");
+                wire::send(&client, FrameKind::Hello, &[&hello], &Patience::ENDLESS).expect("sent");
                 let mut got = Vec::new();
                 let mut client = std::os::unix::net::UnixStream::from(client);
                 client.read_to_end(&mut got).expect("the end");

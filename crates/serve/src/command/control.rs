@@ -8,7 +8,7 @@ use crate::command::calls;
 use crate::command::relay::Relay;
 use crate::command::snapshots::ServedSnapshot;
 use crate::command::streams::{ClientStreams, CommandLine, Done, Stream};
-use crate::command::wire::{self, Frame, Hello, Kind, Patience, Purpose, Request, VERSION};
+use crate::command::wire::{self, Frame, FrameKind, Hello, Patience, Purpose, Request, VERSION};
 use crate::served::Served;
 use crate::statistics::Statistics;
 use crate::versions::Version;
@@ -148,7 +148,7 @@ impl CommandServer {
             };
             // The connection is new, so its buffer has room.
             let at_once = Patience { is_over: &|| true, deadline: None };
-            if wire::send(&client, Kind::Hello, &[&hello.encode()], &at_once).is_err() || hello.is_full {
+            if wire::send(&client, FrameKind::Hello, &[&hello.encode()], &at_once).is_err() || hello.is_full {
                 continue;
             }
             let serve = move || {
@@ -162,7 +162,8 @@ impl CommandServer {
     }
 
     fn serve(self: &Arc<Self>, client: OwnedFd) -> Result<()> {
-        let Some(Frame { kind: Kind::Request, content }) = wire::receive(&client, &Patience::short())? else {
+        let Some(Frame { kind: FrameKind::Request, content }) = wire::receive(&client, &Patience::short())?
+        else {
             return Err(wire::invalid());
         };
         let request = Request::decode(&content).filter(|request| request.version == VERSION);
@@ -199,7 +200,7 @@ impl CommandServer {
             }
             Err(_) => String::new(),
         };
-        wire::send(client, Kind::Text, &[text.as_bytes()], &Patience::short())
+        wire::send(client, FrameKind::Text, &[text.as_bytes()], &Patience::short())
     }
 
     /// Executes calls of a client on a version of the volume.
@@ -237,13 +238,13 @@ impl CommandServer {
         let patience = Patience { is_over: &is_over, deadline: None };
         let served = loop {
             let call = match wire::receive(client, &patience) {
-                Ok(Some(Frame { kind: Kind::Call, content })) => content,
+                Ok(Some(Frame { kind: FrameKind::Call, content })) => content,
                 Ok(Some(_)) => break Err(wire::invalid()),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
             let Some(answer) = execute(&volume, &call) else { break Err(wire::invalid()) };
-            if let Err(error) = wire::send(client, Kind::Answer, &[&answer], &patience) {
+            if let Err(error) = wire::send(client, FrameKind::Answer, &[&answer], &patience) {
                 break Err(error);
             }
         };
@@ -260,7 +261,7 @@ impl CommandServer {
             let code = server.execute(line.arguments, &streams);
             // Fails where the client has closed the connection, or takes nothing; it needs no code then.
             let at_once = Patience { is_over: &|| true, deadline: None };
-            let _ = streams.send(Kind::Exit, &[&[code]], &at_once);
+            let _ = streams.send(FrameKind::Exit, &[&[code]], &at_once);
         })?;
         let is_over = || {
             if self.stopping.load(Relaxed) {
@@ -271,15 +272,15 @@ impl CommandServer {
         let patience = Patience { is_over: &is_over, deadline: None };
         while !is_over() {
             match wire::receive(&client, &patience) {
-                Ok(Some(Frame { kind: Kind::Done, content })) if !cancelled.load(Relaxed) => {
+                Ok(Some(Frame { kind: FrameKind::Done, content })) if !cancelled.load(Relaxed) => {
                     match Done::decode(&content) {
                         Some(done) => relay.deliver(done),
                         None => cancelled.store(true, Relaxed),
                     }
                 }
-                Ok(Some(Frame { kind: Kind::Done, .. })) => {}
+                Ok(Some(Frame { kind: FrameKind::Done, .. })) => {}
                 // A cancelled command may still write a message.
-                Ok(Some(Frame { kind: Kind::Cancel, .. })) => cancelled.store(true, Relaxed),
+                Ok(Some(Frame { kind: FrameKind::Cancel, .. })) => cancelled.store(true, Relaxed),
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 // The client is gone, or breaks the rules. There is nothing more to receive.
                 Ok(_) | Err(_) => {

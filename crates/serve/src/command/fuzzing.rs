@@ -2,7 +2,7 @@
 
 use crate::command::calls;
 use crate::command::streams::{Ask, CommandLine, Done};
-use crate::command::wire::{self, Hello, Kind, Patience, Request};
+use crate::command::wire::{self, FrameKind, Hello, Patience, Request};
 use lanefs::FileSystem;
 use std::os::unix::net::UnixStream;
 
@@ -21,7 +21,7 @@ pub fn receive(stream: UnixStream, volume: &dyn FileSystem) -> std::io::Result<u
         if let Some(request) = Request::decode(content) {
             CommandLine::decode(request.content);
         }
-        if frame.kind == Kind::Call {
+        if frame.kind == FrameKind::Call {
             calls::execute(volume, 0, &|| volume.sync(), content);
         }
     }

@@ -5,7 +5,7 @@
 //! own command only, and only until the client or the mount ends.
 
 use crate::command::streams::{Ask, ClientStreams, Done, MAX_PIECE_BYTES, Stream, Terminals};
-use crate::command::wire::{self, Kind, Patience};
+use crate::command::wire::{self, FrameKind, Patience};
 use parking_lot::{Condvar, Mutex};
 use rustix::fd::OwnedFd;
 use std::io::{Error, ErrorKind, Result};
@@ -46,7 +46,7 @@ impl Relay {
     }
 
     /// Sends a frame.
-    pub(crate) fn send(&self, kind: Kind, parts: &[&[u8]], patience: &Patience<'_>) -> Result<()> {
+    pub(crate) fn send(&self, kind: FrameKind, parts: &[&[u8]], patience: &Patience<'_>) -> Result<()> {
         let mut is_whole = self.sending.lock();
         if !*is_whole {
             return Err(stopped());
@@ -74,7 +74,7 @@ impl Relay {
         let mut turn = slot.turn.lock();
         *turn = turn.wrapping_add(1);
         let patience = Patience { is_over: &is_over, deadline: None };
-        self.send(Kind::Ask, &[&Ask::header(stream, *turn), content], &patience)?;
+        self.send(FrameKind::Ask, &[&Ask::header(stream, *turn), content], &patience)?;
         let mut answer = slot.answer.lock();
         loop {
             match answer.take() {
@@ -96,7 +96,7 @@ impl Relay {
     fn write_now(&self, bytes: &[u8]) -> Result<usize> {
         let (has_been_polled, header) = (AtomicBool::new(false), Ask::header(Stream::Errors, 0));
         let at_once = Patience { is_over: &|| has_been_polled.swap(true, Relaxed), deadline: None };
-        self.send(Kind::Ask, &[&header, bytes], &at_once)?;
+        self.send(FrameKind::Ask, &[&header, bytes], &at_once)?;
         Ok(bytes.len())
     }
 }

@@ -5,7 +5,7 @@ use crate::command::calls::{
 };
 use crate::command::client::{Interrupted, MountedVolume, patient};
 use crate::command::encode::{Value, put_list};
-use crate::command::wire::{self, Kind, Patience, Purpose};
+use crate::command::wire::{self, FrameKind, Patience, Purpose};
 use crate::error::{Error, Result};
 use lanefs::bulk::{Applied, Change};
 use lanefs::escape::escape_path;
@@ -132,15 +132,15 @@ pub(crate) fn ask(
 ) -> io::Result<lanefs::Result<Vec<u8>>> {
     let is_over = patient(interrupted);
     let patience = Patience { is_over: &is_over, deadline: None };
-    wire::send(socket, Kind::Call, &[call], &patience)?;
+    wire::send(socket, FrameKind::Call, &[call], &patience)?;
     let frame = wire::receive(socket, &patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let mut content = frame.content;
     match (frame.kind, content.first()) {
-        (Kind::Answer, Some(0)) => {
+        (FrameKind::Answer, Some(0)) => {
             content.remove(0);
             Ok(Ok(content))
         }
-        (Kind::Answer, Some(_)) => {
+        (FrameKind::Answer, Some(_)) => {
             let mut rest = content.get(1..).unwrap_or_default();
             Ok(Err(lanefs::Error::take(&mut rest).ok_or_else(wire::invalid)?))
         }

@@ -36,7 +36,7 @@ pub(crate) type Secret = [u8; SECRET_BYTES];
 /// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// First frame of the server.
     Hello = 1,
     /// First frame of the client.
@@ -57,9 +57,9 @@ pub(crate) enum Kind {
     Text = 9,
 }
 
-impl Kind {
-    fn from_number(number: u8) -> Option<Kind> {
-        use Kind::{Answer, Ask, Call, Cancel, Done, Exit, Hello, Request, Text};
+impl FrameKind {
+    fn from_number(number: u8) -> Option<FrameKind> {
+        use FrameKind::{Answer, Ask, Call, Cancel, Done, Exit, Hello, Request, Text};
         [Hello, Request, Ask, Done, Cancel, Exit, Call, Answer, Text]
             .into_iter()
             .find(|kind| *kind as u8 == number)
@@ -69,7 +69,7 @@ impl Kind {
 /// A frame as it was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) content: Vec<u8>,
 }
 
@@ -160,7 +160,12 @@ pub(crate) fn is_own_user(socket: impl AsFd) -> bool {
 ///
 /// # Errors
 /// The socket's; [`ErrorKind::InvalidInput`] for a frame that is too large; those of the patience.
-pub(crate) fn send(socket: &OwnedFd, kind: Kind, parts: &[&[u8]], patience: &Patience<'_>) -> Result<()> {
+pub(crate) fn send(
+    socket: &OwnedFd,
+    kind: FrameKind,
+    parts: &[&[u8]],
+    patience: &Patience<'_>,
+) -> Result<()> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     if len > MAX_FRAME_BYTES {
         return Err(Error::new(ErrorKind::InvalidInput, "the message is too long"));
@@ -238,7 +243,7 @@ pub(crate) fn receive(socket: &OwnedFd, patience: &Patience<'_>) -> Result<Optio
     receive_all(socket, header.get_mut(received..).unwrap_or_default(), patience)?;
     let [a, b, c, d, number] = header;
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
-    let (Some(kind), true) = (Kind::from_number(number), len <= MAX_FRAME_BYTES) else {
+    let (Some(kind), true) = (FrameKind::from_number(number), len <= MAX_FRAME_BYTES) else {
         return Err(invalid());
     };
     let mut content = Vec::new();
@@ -360,16 +365,16 @@ mod tests {
         let long = vec![7; 3 << 20];
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                send(&here, Kind::Call, &[b"ab", b"c", &long], &Patience::ENDLESS).expect("sent");
-                send(&here, Kind::Cancel, &[], &Patience::ENDLESS).expect("sent");
+                send(&here, FrameKind::Call, &[b"ab", b"c", &long], &Patience::ENDLESS).expect("sent");
+                send(&here, FrameKind::Cancel, &[], &Patience::ENDLESS).expect("sent");
                 let mut here = UnixStream::from(here.try_clone().expect("a copy"));
                 here.write_all(&[]).expect("nothing");
             });
             let first = receive(&there, &Patience::ENDLESS).expect("received").expect("a frame");
-            assert_eq!((first.kind, first.content.len()), (Kind::Call, 3 + long.len()));
+            assert_eq!((first.kind, first.content.len()), (FrameKind::Call, 3 + long.len()));
             assert!(first.content.starts_with(b"abc\x07"));
             let second = receive(&there, &Patience::ENDLESS).expect("received").expect("a frame");
-            assert_eq!(second, Frame { kind: Kind::Cancel, content: Vec::new() });
+            assert_eq!(second, Frame { kind: FrameKind::Cancel, content: Vec::new() });
         });
         drop(here);
         assert_eq!(receive(&there, &Patience::ENDLESS).expect("the end"), None);
@@ -391,7 +396,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
         let (here, _there) = pair();
         let long = vec![0; MAX_FRAME_BYTES + 1];
-        assert!(send(&here, Kind::Call, &[&long], &Patience::ENDLESS).is_err());
+        assert!(send(&here, FrameKind::Call, &[&long], &Patience::ENDLESS).is_err());
     }
 
     #[test]
@@ -403,7 +408,10 @@ mod tests {
         assert_eq!(receive(&there, &late).expect_err("late").kind(), ErrorKind::TimedOut);
         // A sender whose peer takes nothing stops as well.
         let flood = vec![0; MAX_FRAME_BYTES];
-        assert_eq!(send(&here, Kind::Call, &[&flood], &late).expect_err("late").kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            send(&here, FrameKind::Call, &[&flood], &late).expect_err("late").kind(),
+            ErrorKind::TimedOut
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl From<Room> for Offer {
 }
 
 /// A kind of listing: names alone, or with attributes.
-trait Kind {
+trait ListingKind {
     /// Entries that one call reads from the volume.
     const PER_CALL: usize;
 
@@ -92,7 +92,7 @@ struct Listed<'s, 'v> {
 
 struct Names<'k, S>(&'k mut S);
 
-impl<S: NameSink> Kind for Names<'_, S> {
+impl<S: NameSink> ListingKind for Names<'_, S> {
     const PER_CALL: usize = NAMES_PER_CALL;
 
     fn put_dots(&mut self, at: &Listed<'_, '_>, name: &[u8], next: u64, ino: Ino) -> Reply<Room> {
@@ -106,7 +106,7 @@ impl<S: NameSink> Kind for Names<'_, S> {
 
 struct Entries<'k, S>(&'k mut S);
 
-impl<S: EntrySink> Kind for Entries<'_, S> {
+impl<S: EntrySink> ListingKind for Entries<'_, S> {
     const PER_CALL: usize = ENTRIES_PER_CALL;
 
     fn put_dots(&mut self, at: &Listed<'_, '_>, name: &[u8], next: u64, ino: Ino) -> Reply<Room> {
@@ -154,7 +154,7 @@ impl Served {
 }
 
 impl Listed<'_, '_> {
-    fn list(&self, offset: u64, reply: &mut impl Kind) -> Reply<()> {
+    fn list(&self, offset: u64, reply: &mut impl ListingKind) -> Reply<()> {
         if offset == 0 && reply.put_dots(self, b".", 1, self.dir)? == Room::Full {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Listed<'_, '_> {
     }
 
     /// Adds the entries after `cookie`, which advances with each. Sets `put_any` once the reply has an entry.
-    fn put_some<K: Kind>(
+    fn put_some<K: ListingKind>(
         &self,
         reply: &mut K,
         cookie: &mut u64,

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 /// Address and length of memory, and how it may be accessed.
 #[derive(Clone, Copy)]
-struct Memory {
+struct RawMemory {
     address: NonNull<u8>,
     len: usize,
     /// True for frames, which are accessed by words (see [`words`]). Other memory is borrowed from a slice:
@@ -19,7 +19,7 @@ struct Memory {
     is_shared: bool,
 }
 
-impl Memory {
+impl RawMemory {
     /// Returns a part.
     ///
     /// # Panics
@@ -38,7 +38,7 @@ impl Memory {
         assert!(start <= end && end <= self.len, "range {start}..{end} of {} bytes", self.len);
         // SAFETY: `start` is not above the length, so the address is inside the same memory, or at its end.
         let address = unsafe { self.address.add(start) };
-        Memory { address, len: end - start, ..self }
+        RawMemory { address, len: end - start, ..self }
     }
 
     fn copy_to(self, out: &mut [u8]) {
@@ -73,7 +73,7 @@ impl Memory {
 /// Bytes that a device writes.
 #[derive(Clone, Copy)]
 pub struct IoBuf<'m> {
-    memory: Memory,
+    memory: RawMemory,
     borrow: PhantomData<&'m [u8]>,
 }
 
@@ -85,7 +85,7 @@ unsafe impl Sync for IoBuf<'_> {}
 impl<'m> IoBuf<'m> {
     /// Wraps the bytes of a slice.
     pub fn new(bytes: &'m [u8]) -> Self {
-        let memory = Memory { address: NonNull::from(bytes).cast(), len: bytes.len(), is_shared: false };
+        let memory = RawMemory { address: NonNull::from(bytes).cast(), len: bytes.len(), is_shared: false };
         IoBuf { memory, borrow: PhantomData }
     }
 
@@ -94,7 +94,7 @@ impl<'m> IoBuf<'m> {
     /// # Safety
     /// All words that the bytes belong to are shared memory as [`words`] says, and stay valid during `'m`.
     pub(crate) unsafe fn from_shared(address: NonNull<u8>, len: usize) -> Self {
-        IoBuf { memory: Memory { address, len, is_shared: true }, borrow: PhantomData }
+        IoBuf { memory: RawMemory { address, len, is_shared: true }, borrow: PhantomData }
     }
 
     /// Returns the length in bytes.
@@ -157,7 +157,7 @@ impl fmt::Debug for IoBuf<'_> {
 
 /// Memory that a device fills.
 pub struct IoBufMut<'m> {
-    memory: Memory,
+    memory: RawMemory,
     borrow: PhantomData<&'m mut [u8]>,
 }
 
@@ -171,7 +171,7 @@ impl<'m> IoBufMut<'m> {
     /// Wraps the memory of a slice.
     pub fn new(bytes: &'m mut [u8]) -> Self {
         let len = bytes.len();
-        let memory = Memory { address: NonNull::from(bytes).cast(), len, is_shared: false };
+        let memory = RawMemory { address: NonNull::from(bytes).cast(), len, is_shared: false };
         IoBufMut { memory, borrow: PhantomData }
     }
 
@@ -181,7 +181,7 @@ impl<'m> IoBufMut<'m> {
     /// All words that the bytes belong to are shared memory as [`words`] says, and stay valid during `'m`; no
     /// other thread writes them as long.
     pub(crate) unsafe fn from_shared(address: NonNull<u8>, len: usize) -> Self {
-        IoBufMut { memory: Memory { address, len, is_shared: true }, borrow: PhantomData }
+        IoBufMut { memory: RawMemory { address, len, is_shared: true }, borrow: PhantomData }
     }
 
     /// Returns the length in bytes.

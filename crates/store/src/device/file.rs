@@ -2,7 +2,7 @@
 
 use super::alignment::{self, Alignment};
 use super::flush::Flushes;
-use super::pool::Pool;
+use super::pool::RingPool;
 use super::transfer::Transfer;
 use super::{
     Choice, Device, FileId, FileOptions, IoBuf, IoBufMut, Read, ReadErrors, Write, bounce, host, mark,
@@ -29,7 +29,7 @@ pub struct FileDevice {
     alignment: Alignment,
     /// The reason why the page cache is used; `None` for direct I/O.
     cached: Option<&'static str>,
-    rings: Result<Pool, String>,
+    rings: Result<RingPool, String>,
     /// Locked while a block is read, changed in part and written, and while the length changes.
     partial: Mutex<()>,
     flushes: Flushes,
@@ -150,7 +150,7 @@ impl FileDevice {
             }
         }
         if options.io_uring == Choice::Auto {
-            self.rings = Pool::new().map_err(|error| format!("io_uring is refused: {error}"));
+            self.rings = RingPool::new().map_err(|error| format!("io_uring is refused: {error}"));
         }
         self
     }

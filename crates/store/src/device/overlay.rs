@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// A device that keeps what is written to it in memory, block by block. Clones are the same device, whose
 /// written blocks end with the last of them.
 #[derive(Clone)]
-pub struct Overlay(Arc<Inner>);
+pub struct Overlay(Arc<OverlayState>);
 
-struct Inner {
+struct OverlayState {
     device: Box<dyn Device>,
     /// Blocks that do not read as on the device below, by their numbers.
     changed: Mutex<BTreeMap<u64, Content>>,
@@ -29,7 +29,7 @@ enum Content {
 impl Overlay {
     /// Returns a device with the content of this one, which it never writes to.
     pub fn new(device: Box<dyn Device>) -> Self {
-        Overlay(Arc::new(Inner { device, changed: Mutex::new(BTreeMap::new()) }))
+        Overlay(Arc::new(OverlayState { device, changed: Mutex::new(BTreeMap::new()) }))
     }
 
     /// Puts changed blocks over bytes that were read from the device below.

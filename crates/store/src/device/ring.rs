@@ -1,7 +1,7 @@
 //! Many requests in flight from one thread, by io_uring.
 //!
 //! Soundness: from the submission of a request to its completion, the kernel may read or write the request's
-//! memory at any time. The [`Transfer`]s of a call of [`Ring::transfer_all`] borrow that memory for `'m`, and
+//! memory at any time. The [`Transfer`]s of a call of [`RequestRing::transfer_all`] borrow that memory for `'m`, and
 //! `'m` cannot end before the call returns. The call ends in one way: [`Flight`] is dropped, which returns
 //! only when the kernel has completed every request that it took. This is so for errors and panics too, and
 //! no caller can forget a `Flight`, which is a local value. A request that is queued and not taken when a
@@ -37,7 +37,7 @@ const LONGEST_BYTES: u32 = 1 << 30;
 const NO_WAIT: i32 = ReadWriteFlags::NOWAIT.bits() as i32;
 
 /// A queue of requests and a queue of completions, shared with the kernel.
-pub(super) struct Ring {
+pub(super) struct RequestRing {
     ring: IoUring,
     /// Slots without a transfer.
     free: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) struct Ring {
     calls_left: Option<u32>,
 }
 
-impl Ring {
+impl RequestRing {
     /// Sets up a ring.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Ring {
         if ring.completion().count() != 1 {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Ring {
+        Ok(RequestRing {
             ring,
             free: (0..DEPTH as u8).collect(),
             queued: Vec::with_capacity(DEPTH),
@@ -163,7 +163,7 @@ impl Ring {
 
 /// The transfers of one call, from their start to the last completion.
 struct Flight<'r, 'm> {
-    ring: &'r mut Ring,
+    ring: &'r mut RequestRing,
     file: &'r File,
     unit: usize,
     /// Transfers whose requests are queued or in flight.
@@ -202,7 +202,7 @@ impl<'m> Flight<'_, 'm> {
     /// Queues the request for the rest of a slot's transfer.
     fn queue(&mut self, slot: u8, failed: &mut impl FnMut(usize, io::Error) -> bool) {
         let Some(transfer) = &mut self.slots[usize::from(slot)] else { return };
-        let Ring { longest, flags, .. } = *self.ring;
+        let RequestRing { longest, flags, .. } = *self.ring;
         let entry = transfer.entry(self.file.as_raw_fd(), longest, flags).user_data(u64::from(slot));
         // SAFETY: the memory is borrowed until the kernel has completed the request: see the module.
         let pushed = unsafe { self.ring.ring.submission().push(&entry) };

@@ -65,7 +65,7 @@ impl Kept {
     }
 }
 
-struct Inner {
+struct SnapshotState {
     device: Arc<dyn Device>,
     /// Size in bytes.
     len: u64,
@@ -77,7 +77,7 @@ struct Inner {
 /// The bytes of a device at one moment, as a device that is only read. Clones are the same snapshot, which
 /// ends with the last of them.
 #[derive(Clone)]
-pub struct DeviceSnapshot(Arc<Inner>);
+pub struct DeviceSnapshot(Arc<SnapshotState>);
 
 impl DeviceSnapshot {
     /// Gives a block other bytes than the device has.
@@ -128,7 +128,7 @@ impl DeviceSnapshot {
     }
 }
 
-impl Inner {
+impl SnapshotState {
     /// Saves the blocks of a range that are needed, before the range is overwritten.
     fn save(&self, at: u64, len: usize) {
         if len == 0 {
@@ -229,7 +229,7 @@ pub(crate) struct Preserving {
     device: Arc<dyn Device>,
     /// True where there may be a snapshot.
     has_snapshots: AtomicBool,
-    snapshots: Mutex<Vec<Weak<Inner>>>,
+    snapshots: Mutex<Vec<Weak<SnapshotState>>>,
 }
 
 impl Preserving {
@@ -242,7 +242,7 @@ impl Preserving {
     pub(crate) fn snapshot(&self, len: u64, memory: u64) -> DeviceSnapshot {
         let room = usize::try_from(memory / BLOCK).unwrap_or(usize::MAX);
         let device = Arc::clone(&self.device);
-        let inner = Arc::new(Inner { device, len, room, kept: Mutex::new(Kept::default()) });
+        let inner = Arc::new(SnapshotState { device, len, room, kept: Mutex::new(Kept::default()) });
         self.snapshots.lock().push(Arc::downgrade(&inner));
         self.has_snapshots.store(true, Ordering::SeqCst);
         DeviceSnapshot(inner)
@@ -253,7 +253,7 @@ impl Preserving {
         if !self.has_snapshots.load(Ordering::SeqCst) {
             return;
         }
-        let living: Vec<Arc<Inner>> = {
+        let living: Vec<Arc<SnapshotState>> = {
             let mut snapshots = self.snapshots.lock();
             snapshots.retain(|snapshot| snapshot.strong_count() > 0);
             if snapshots.is_empty() {

@@ -7,16 +7,16 @@ use std::io;
 use std::os::fd::RawFd;
 
 /// Memory that is borrowed for `'m`, and which way its bytes go.
-enum Memory<'m> {
+enum TransferMemory<'m> {
     Read(IoBufMut<'m>),
     Write(IoBuf<'m>),
 }
 
-impl Memory<'_> {
+impl TransferMemory<'_> {
     fn len(&self) -> usize {
         match self {
-            Memory::Read(buffer) => buffer.len(),
-            Memory::Write(data) => data.len(),
+            TransferMemory::Read(buffer) => buffer.len(),
+            TransferMemory::Write(data) => data.len(),
         }
     }
 }
@@ -26,7 +26,7 @@ pub(super) struct Transfer<'m> {
     /// Index of the request in its call.
     pub(super) index: usize,
     at: u64,
-    memory: Memory<'m>,
+    memory: TransferMemory<'m>,
     /// Bytes that were moved.
     done: usize,
 }
@@ -46,12 +46,12 @@ pub(super) enum Progress {
 impl<'m> Transfer<'m> {
     /// Returns a transfer that fills `buffer` from `at` on.
     pub(super) fn read(index: usize, at: u64, buffer: IoBufMut<'m>) -> Self {
-        Transfer { index, at, memory: Memory::Read(buffer), done: 0 }
+        Transfer { index, at, memory: TransferMemory::Read(buffer), done: 0 }
     }
 
     /// Returns a transfer that writes `data` from `at` on.
     pub(super) fn write(index: usize, at: u64, data: IoBuf<'m>) -> Self {
-        Transfer { index, at, memory: Memory::Write(data), done: 0 }
+        Transfer { index, at, memory: TransferMemory::Write(data), done: 0 }
     }
 
     fn left(&self) -> usize {
@@ -63,11 +63,11 @@ impl<'m> Transfer<'m> {
         let len = u32::try_from(self.left()).unwrap_or(u32::MAX).min(most);
         let (file, at) = (types::Fd(file), self.at + self.done as u64);
         match &mut self.memory {
-            Memory::Read(buffer) => {
+            TransferMemory::Read(buffer) => {
                 let read = opcode::Read::new(file, buffer.part(self.done..).as_mut_ptr(), len);
                 read.offset(at).rw_flags(flags).build()
             }
-            Memory::Write(data) => {
+            TransferMemory::Write(data) => {
                 let write = opcode::Write::new(file, data.part(self.done..).as_ptr(), len);
                 write.offset(at).rw_flags(flags).build()
             }
@@ -87,8 +87,8 @@ impl<'m> Transfer<'m> {
         };
         let Some(count) = system::progress(count, self.left(), unit) else {
             return Progress::Failed(match self.memory {
-                Memory::Read(_) => io::ErrorKind::UnexpectedEof.into(),
-                Memory::Write(_) => io::ErrorKind::WriteZero.into(),
+                TransferMemory::Read(_) => io::ErrorKind::UnexpectedEof.into(),
+                TransferMemory::Write(_) => io::ErrorKind::WriteZero.into(),
             });
         };
         debug_assert!(count <= self.left());
@@ -100,8 +100,8 @@ impl<'m> Transfer<'m> {
     pub(super) fn finish(self, file: &File, unit: usize) -> io::Result<()> {
         let (at, left) = (self.at + self.done as u64, self.left());
         match self.memory {
-            Memory::Read(mut buffer) => system::read(file, at, buffer.part(self.done..), left, unit),
-            Memory::Write(data) => system::write(file, at, data.part(self.done..), unit),
+            TransferMemory::Read(mut buffer) => system::read(file, at, buffer.part(self.done..), left, unit),
+            TransferMemory::Write(data) => system::write(file, at, data.part(self.done..), unit),
         }
     }
 }

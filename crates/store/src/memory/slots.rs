@@ -34,7 +34,7 @@ const NOBODY: u64 = u64::MAX;
 pub(crate) struct Slots {
     /// One word a section.
     table: Arena,
-    pool: Mutex<Pool>,
+    pool: Mutex<SlotPool>,
     /// Slots without a section.
     left: AtomicU32,
     /// Slots that should be left for threads with exclusive access, which evict nothing.
@@ -42,7 +42,7 @@ pub(crate) struct Slots {
 }
 
 /// The slots by number. Slot 0 belongs to all sections that have none.
-struct Pool {
+struct SlotPool {
     /// The section of each slot that was ever used.
     owners: Vec<u64>,
     /// Used before, and free now.
@@ -53,7 +53,7 @@ struct Pool {
     hand: usize,
 }
 
-impl Pool {
+impl SlotPool {
     /// Returns the next slot in turn that was ever used. There is one.
     fn next(&mut self) -> usize {
         self.hand = if self.hand + 1 < self.owners.len() { self.hand + 1 } else { 1 };
@@ -79,7 +79,7 @@ impl Slots {
     pub(crate) fn new(sections: u64, count: u32) -> io::Result<Self> {
         debug_assert!(count < LEAVING);
         let table = Arena::reserve(sections as usize * size_of::<u32>())?;
-        let pool = Pool { owners: vec![NOBODY], free: Vec::new(), count, hand: 0 };
+        let pool = SlotPool { owners: vec![NOBODY], free: Vec::new(), count, hand: 0 };
         let is_scarce = u64::from(count) < sections && count >= 2 * RESERVE;
         let reserve = if is_scarce { (count / 8).max(RESERVE) } else { 0 };
         Ok(Slots { table, pool: Mutex::new(pool), left: count.into(), reserve })

@@ -5,7 +5,7 @@
 //! ten seconds shows the progress; Ctrl-C ends the program with the summary. Exit code 0: nothing was found;
 //! 1: the failure is on standard output, with the name of the state; 2: the arguments are wrong.
 
-use lanefs_testkit::crash::{Case, Effort, Failure, Tally, all_workloads, run_case, run_many};
+use lanefs_testkit::crash::{Case, CrashFailure, Effort, Tally, all_workloads, run_case, run_many};
 use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn line(tally: &Tally, start: Instant) -> String {
     )
 }
 
-fn soak(arguments: &Arguments) -> Result<(), Box<Failure>> {
+fn soak(arguments: &Arguments) -> Result<(), Box<CrashFailure>> {
     let start = Instant::now();
     if let Some(case) = &arguments.case {
         let mut tally = Tally::default();

@@ -5,7 +5,7 @@
 //! names that are added, removed, moved and exchanged, within a directory and across; content that grows, is
 //! overwritten, truncated and punched, in the inode and in blocks.
 
-use super::op::{Op, some_attributes};
+use super::op::{CrashOp, some_attributes};
 use lanefs::{Allocate, RenameMode};
 
 /// Files of the prepared tree, and their sizes.
@@ -24,38 +24,38 @@ fn path(text: &str) -> String {
     text.to_owned()
 }
 
-fn names() -> Vec<Op> {
-    let rename = |from: &str, to: &str, mode| Op::Rename(path(from), path(to), mode);
+fn names() -> Vec<CrashOp> {
+    let rename = |from: &str, to: &str, mode| CrashOp::Rename(path(from), path(to), mode);
     let replace = |from: &str, to: &str| rename(from, to, RenameMode::Replace);
     let exchange = |from: &str, to: &str| rename(from, to, RenameMode::Exchange);
     let long = "/a/".to_owned() + &"n".repeat(200);
     vec![
-        Op::Create(path("/a/new")),
-        Op::Create(path("/b/new")),
-        Op::Create(long),
-        Op::Mkdir(path("/a/newdir")),
-        Op::Mkdir(path("/b/full/newdir")),
-        Op::Symlink(path("/a/new"), path("file")),
-        Op::Symlink(path("/b/new"), "t".repeat(500)),
-        Op::Link(path("/a/file"), path("/b/new")),
-        Op::Link(path("/a/small"), path("/a/new")),
-        Op::Unlink(path("/a/file")),
-        Op::Unlink(path("/b/hard")),
-        Op::Unlink(path("/b/file")),
-        Op::Unlink(path("/a/small")),
-        Op::Unlink(path("/b/sym")),
-        Op::Unlink(path("/a/new")),
-        Op::Rmdir(path("/a/sub")),
-        Op::Rmdir(path("/a/newdir")),
-        Op::Hold(path("/b/file")),
-        Op::Hold(path("/a/sub")),
-        Op::Orphan(path("/a/file")),
-        Op::Orphan(path("/b/hard")),
-        Op::Orphan(path("/b/file")),
-        Op::Orphan(path("/a/small")),
-        Op::Orphan(path("/a/sub")),
-        Op::WriteOrphan(3000, 6000),
-        Op::Release,
+        CrashOp::Create(path("/a/new")),
+        CrashOp::Create(path("/b/new")),
+        CrashOp::Create(long),
+        CrashOp::Mkdir(path("/a/newdir")),
+        CrashOp::Mkdir(path("/b/full/newdir")),
+        CrashOp::Symlink(path("/a/new"), path("file")),
+        CrashOp::Symlink(path("/b/new"), "t".repeat(500)),
+        CrashOp::Link(path("/a/file"), path("/b/new")),
+        CrashOp::Link(path("/a/small"), path("/a/new")),
+        CrashOp::Unlink(path("/a/file")),
+        CrashOp::Unlink(path("/b/hard")),
+        CrashOp::Unlink(path("/b/file")),
+        CrashOp::Unlink(path("/a/small")),
+        CrashOp::Unlink(path("/b/sym")),
+        CrashOp::Unlink(path("/a/new")),
+        CrashOp::Rmdir(path("/a/sub")),
+        CrashOp::Rmdir(path("/a/newdir")),
+        CrashOp::Hold(path("/b/file")),
+        CrashOp::Hold(path("/a/sub")),
+        CrashOp::Orphan(path("/a/file")),
+        CrashOp::Orphan(path("/b/hard")),
+        CrashOp::Orphan(path("/b/file")),
+        CrashOp::Orphan(path("/a/small")),
+        CrashOp::Orphan(path("/a/sub")),
+        CrashOp::WriteOrphan(3000, 6000),
+        CrashOp::Release,
         replace("/a/file", "/a/new"),
         replace("/a/new", "/a/file"),
         replace("/a/file", "/b/file"),
@@ -72,11 +72,11 @@ fn names() -> Vec<Op> {
     ]
 }
 
-fn content() -> Vec<Op> {
-    let write = |file: &str, at: u64, len| Op::Write(path(file), Some(at), len);
-    let append = |file: &str, len| Op::Write(path(file), None, len);
-    let cut = |file: &str, size| Op::Truncate(path(file), size);
-    let allocate = |file: &str, mode, at, len| Op::Fallocate(path(file), mode, at, len);
+fn content() -> Vec<CrashOp> {
+    let write = |file: &str, at: u64, len| CrashOp::Write(path(file), Some(at), len);
+    let append = |file: &str, len| CrashOp::Write(path(file), None, len);
+    let cut = |file: &str, size| CrashOp::Truncate(path(file), size);
+    let allocate = |file: &str, mode, at, len| CrashOp::Fallocate(path(file), mode, at, len);
     vec![
         append("/a/file", 3000),
         append("/a/small", 20),
@@ -111,28 +111,28 @@ fn content() -> Vec<Op> {
         allocate("/b/file", Allocate::CollapseRange, 4096, 8192),
         allocate("/b/file", Allocate::PunchHole, 0, 20_000),
         allocate("/b/file", Allocate::ZeroRange, 0, 24_000),
-        Op::Copy(path("/b/file"), 0, path("/a/file"), 0, 20_000),
-        Op::Copy(path("/a/file"), 100, path("/b/file"), 5000, 12_000),
-        Op::Copy(path("/b/file"), 0, path("/a/small"), 0, 20_000),
-        Op::Copy(path("/a/small"), 0, path("/b/file"), 20_000, 60),
+        CrashOp::Copy(path("/b/file"), 0, path("/a/file"), 0, 20_000),
+        CrashOp::Copy(path("/a/file"), 100, path("/b/file"), 5000, 12_000),
+        CrashOp::Copy(path("/b/file"), 0, path("/a/small"), 0, 20_000),
+        CrashOp::Copy(path("/a/small"), 0, path("/b/file"), 20_000, 60),
     ]
 }
 
-fn attributes() -> Vec<Op> {
+fn attributes() -> Vec<CrashOp> {
     vec![
-        Op::SetAttr(path("/a/file"), some_attributes(3)),
-        Op::SetAttr(path("/b/full"), some_attributes(1)),
-        Op::SetAttr(path("/b/sym"), some_attributes(2)),
-        Op::SetXattr(path("/a/file"), "user.new", 20),
-        Op::SetXattr(path("/a/file"), XATTR, 3000),
-        Op::SetXattr(path("/a/sub"), "user.new", 100),
-        Op::SetXattr(path("/a/small"), "user.new", 9000),
-        Op::RemoveXattr(path("/a/file"), XATTR),
+        CrashOp::SetAttr(path("/a/file"), some_attributes(3)),
+        CrashOp::SetAttr(path("/b/full"), some_attributes(1)),
+        CrashOp::SetAttr(path("/b/sym"), some_attributes(2)),
+        CrashOp::SetXattr(path("/a/file"), "user.new", 20),
+        CrashOp::SetXattr(path("/a/file"), XATTR, 3000),
+        CrashOp::SetXattr(path("/a/sub"), "user.new", 100),
+        CrashOp::SetXattr(path("/a/small"), "user.new", 9000),
+        CrashOp::RemoveXattr(path("/a/file"), XATTR),
     ]
 }
 
 /// Every operation of the alphabet.
-pub(super) fn alphabet() -> Vec<Op> {
+pub(super) fn alphabet() -> Vec<CrashOp> {
     let mut all = names();
     all.extend(content());
     all.extend(attributes());

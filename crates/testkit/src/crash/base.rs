@@ -2,7 +2,7 @@
 
 use super::alphabet::{DIRECTORIES, FILES, HARD_LINK, SYMLINK, XATTR};
 use super::fill::{BALLAST, POISON, PREPARED, fill};
-use super::image::Image;
+use super::image::CrashImage;
 use super::snapshot::{BALLAST_PATH, show};
 use crate::one_hash;
 use crate::volume::options;
@@ -57,8 +57,8 @@ pub(super) fn attributes_file(number: u64) -> String {
 ///
 /// # Errors
 /// Those of the volume.
-pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
-    type Slot = OnceLock<Result<Image, String>>;
+pub(super) fn base(kind: Base, variant: u64) -> Result<CrashImage, String> {
+    type Slot = OnceLock<Result<CrashImage, String>>;
     static IMAGES: [[Slot; VARIANTS * 2]; 5] = [const { [const { OnceLock::new() }; VARIANTS * 2] }; 5];
     let number = (variant % (VARIANTS as u64 * 2)) as usize;
     IMAGES[kind as usize][number]
@@ -66,7 +66,7 @@ pub(super) fn base(kind: Base, variant: u64) -> Result<Image, String> {
         .clone()
 }
 
-fn make(kind: Base, number: usize) -> Result<Image, String> {
+fn make(kind: Base, number: usize) -> Result<CrashImage, String> {
     let text = |error: lanefs::Error| error.to_string();
     let inode_size = if number.is_multiple_of(2) { InodeSize::B256 } else { InodeSize::B128 };
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -107,7 +107,7 @@ fn make(kind: Base, number: usize) -> Result<Image, String> {
     if kind == Base::Growing {
         bytes.extend(fill(POISON, BYTES, (ROOM - BYTES) as usize));
     }
-    Ok(Image::new(bytes))
+    Ok(CrashImage::new(bytes))
 }
 
 fn plant_tree(volume: &Volume) -> lanefs::Result<()> {

@@ -7,13 +7,13 @@
 use super::base::is_ballast;
 use super::case::Crash;
 use super::fill::explain;
-use super::image::Image;
-use super::op::Op;
+use super::image::CrashImage;
+use super::op::CrashOp;
 use super::oracle::{Allowed, Oracle};
-use super::record::{Event, Recorder};
+use super::record::{DeviceEvent, Recorder};
 use super::recording::Recording;
-use super::snapshot::{BALLAST_PATH, Tree, show};
-use super::states::{State, Wanted, each_state};
+use super::snapshot::{BALLAST_PATH, SnapshotTree, show};
+use super::states::{CrashState, Wanted, each_state};
 use crate::naive::{Naive, Source};
 use crate::seeded::Seeded;
 use lanefs::{Access, Caller, Ino, SetAttr, Volume};
@@ -114,7 +114,7 @@ pub fn explore(
         only: only.map(|(crash, _)| (crash.cut, crash.choice)),
     };
     let (before, mut number) = (tally.all(), 0);
-    let mut visit = |state: State| {
+    let mut visit = |state: CrashState| {
         if tally.all() - before >= effort.most {
             return Err(End::Enough);
         }
@@ -123,7 +123,7 @@ pub fn explore(
         let crash = Crash { cut: state.cut, choice: state.choice };
         let wrong = |text| End::Wrong(WrongState { crash, again: None, text });
         let goes_on = only.is_some() || (number + recording.seed).is_multiple_of(effort.again_every);
-        let judge = |tree: &Tree| recording.oracle.judge(tree, &state.allowed);
+        let judge = |tree: &SnapshotTree| recording.oracle.judge(tree, &state.allowed);
         let opened = open(&state.image, goes_on, &judge).map_err(wrong)?;
         tally.recovered += u64::from(opened.recovered);
         if !goes_on {
@@ -148,9 +148,9 @@ fn second_seed(seed: u64, first: Crash) -> u64 {
 }
 
 /// Returns the number of the operation after which a tree is, or an error that describes it.
-type Judge<'j> = &'j dyn Fn(&Tree) -> Result<usize, String>;
+type Judge<'j> = &'j dyn Fn(&SnapshotTree) -> Result<usize, String>;
 
-impl Source for Image {
+impl Source for CrashImage {
     fn block(&self, at: u64) -> Option<Vec<u8>> {
         let mut block = vec![0; 4096];
         self.read(at, &mut block).then_some(block)
@@ -161,26 +161,26 @@ impl Source for Image {
 struct Opened {
     recorder: Recorder,
     volume: Volume,
-    tree: Tree,
+    tree: SnapshotTree,
     recovered: bool,
 }
 
 /// Opens an image and checks it.
 ///
 /// `whole`: the file that nobody wrote to is read, and the second reader reads the image too.
-fn open(image: &Image, whole: bool, judge: Judge<'_>) -> Result<Opened, String> {
+fn open(image: &CrashImage, whole: bool, judge: Judge<'_>) -> Result<Opened, String> {
     let second = |text| format!("the second reader: {text}");
     let read = || Naive::open(image).and_then(|reader| reader.tree()).map_err(second);
     let before = whole.then(read).transpose()?;
     let recorder = Recorder::new(image.clone());
     let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
         .map_err(|error| format!("it does not open: {error}"))?;
-    recorder.mark(Event::Opened);
-    let recovered = recorder.log().iter().any(|event| matches!(event, Event::Write { .. }));
+    recorder.mark(DeviceEvent::Opened);
+    let recovered = recorder.log().iter().any(|event| matches!(event, DeviceEvent::Write { .. }));
     if let Some(before) = before {
         before.compare(&volume).map_err(second)?;
     }
-    let tree = Tree::of(&volume, None, whole);
+    let tree = SnapshotTree::of(&volume, None, whole);
     let judged = tree.and_then(|tree| {
         judge(&tree)?;
         let ballast = tree.nodes.get(BALLAST_PATH).and_then(|node| node.content.as_ref());
@@ -203,9 +203,9 @@ fn open(image: &Image, whole: bool, judge: Judge<'_>) -> Result<Opened, String> 
 }
 
 /// The operations of a volume that continues after a crash: names, and bytes in blocks.
-fn further() -> [Op; 2] {
+fn further() -> [CrashOp; 2] {
     let path = || "/after".to_owned();
-    [Op::Create(path()), Op::Write(path(), Some(0), 6000)]
+    [CrashOp::Create(path()), CrashOp::Write(path(), Some(0), 6000)]
 }
 
 /// Stamp of data written after a crash.
@@ -213,7 +213,7 @@ const AFTER: u32 = 900_000;
 
 /// A state as the start of a second recording.
 struct Second<'s> {
-    image: &'s Image,
+    image: &'s CrashImage,
     /// Judge of the first recording, valid until the volume is open.
     judge: Judge<'s>,
     effort: &'s Effort,
@@ -242,9 +242,9 @@ impl Second<'_> {
             seed: self.seed,
             only: only.map(|crash| (crash.cut, crash.choice)),
         };
-        let mut visit = |state: State| {
+        let mut visit = |state: CrashState| {
             tally.again += 1;
-            let inner = |tree: &Tree| oracle.judge(tree, &state.allowed);
+            let inner = |tree: &SnapshotTree| oracle.judge(tree, &state.allowed);
             let judge: Judge<'_> = if state.opened { &inner } else { self.judge };
             open(&state.image, false, judge)
                 .map(drop)
@@ -252,9 +252,9 @@ impl Second<'_> {
         };
         let mut log = recorder.log();
         if self.effort.lazy_recovery {
-            for event in log.iter_mut().take_while(|event| !matches!(event, Event::Opened)) {
-                if matches!(event, Event::FlushEnd { .. }) {
-                    *event = Event::Lost;
+            for event in log.iter_mut().take_while(|event| !matches!(event, DeviceEvent::Opened)) {
+                if matches!(event, DeviceEvent::FlushEnd { .. }) {
+                    *event = DeviceEvent::Lost;
                 }
             }
         }
@@ -263,17 +263,17 @@ impl Second<'_> {
 }
 
 /// Works with the volume, makes that durable, and closes it.
-fn go_on(recorder: &Recorder, volume: Volume, tree: Tree) -> Result<Oracle, String> {
+fn go_on(recorder: &Recorder, volume: Volume, tree: SnapshotTree) -> Result<Oracle, String> {
     let text = |error: lanefs::Error| error.to_string();
     let mut trees = vec![tree];
     for (index, op) in further().iter().enumerate() {
-        recorder.mark(Event::Begun(index + 1));
+        recorder.mark(DeviceEvent::Begun(index + 1));
         op.apply(&volume, AFTER).map_err(text)?;
-        trees.push(Tree::of(&volume, trees.last(), false)?);
+        trees.push(SnapshotTree::of(&volume, trees.last(), false)?);
     }
     let done = trees.len() - 1;
     volume.sync().map_err(text)?;
-    recorder.mark(Event::Acknowledged { done, file: None });
+    recorder.mark(DeviceEvent::Acknowledged { done, file: None });
     volume.close().map_err(text)?;
     Ok(Oracle::new(trees))
 }

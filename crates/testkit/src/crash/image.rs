@@ -13,20 +13,20 @@ const PAGE_BYTES: usize = 4096;
 
 /// An image. Clones share all pages that neither of them has changed since.
 #[derive(Clone)]
-pub struct Image {
+pub struct CrashImage {
     base: Arc<Vec<u8>>,
-    pages: HashMap<u64, Arc<Page>>,
+    pages: HashMap<u64, Arc<ImagePage>>,
 }
 
 /// A page that was written.
 #[derive(Clone)]
-struct Page {
+struct ImagePage {
     bytes: [u8; PAGE_BYTES],
     /// Set by the first question, and unset by a write.
     fingerprint: OnceLock<u64>,
 }
 
-impl Page {
+impl ImagePage {
     /// Returns a number of the page's content at a place of an image whose page there began as `base`: 0 for
     /// what it was.
     fn fingerprint(&self, number: u64, base: &[u8]) -> u64 {
@@ -38,11 +38,11 @@ impl Page {
     }
 }
 
-impl Image {
+impl CrashImage {
     /// An image that holds `bytes`.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
-        Image { base: Arc::new(bytes), pages: HashMap::new() }
+        CrashImage { base: Arc::new(bytes), pages: HashMap::new() }
     }
 
     /// Size in bytes, a multiple of 4096.
@@ -120,7 +120,7 @@ impl Image {
             let page = self.pages.entry((here / PAGE_BYTES) as u64).or_insert_with(|| {
                 let mut bytes = [0; PAGE_BYTES];
                 bytes.copy_from_slice(&base[start..start + PAGE_BYTES]);
-                Arc::new(Page { bytes, fingerprint: OnceLock::new() })
+                Arc::new(ImagePage { bytes, fingerprint: OnceLock::new() })
             });
             let page = Arc::make_mut(page);
             page.bytes[inside..inside + n].copy_from_slice(&data[done..done + n]);
@@ -140,7 +140,7 @@ mod tests {
     fn an_image_agrees_with_plain_bytes_and_its_clones_do_not_see_later_writes() {
         let mut numbers = Seeded::new(3);
         let mut plain: Vec<u8> = (0..40_960).map(|_| numbers.bits() as u8).collect();
-        let mut image = Image::new(plain.clone());
+        let mut image = CrashImage::new(plain.clone());
         for round in 0..500u32 {
             let (before, bytes) = (image.clone(), plain.clone());
             let at = numbers.below(plain.len() as u64) as usize;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_fingerprint_tells_contents_apart_and_not_the_ways_to_them() {
-        let base = Image::new(vec![7; 3 * PAGE_BYTES]);
+        let base = CrashImage::new(vec![7; 3 * PAGE_BYTES]);
         let [mut a, mut b] = [base.clone(), base.clone()];
         a.write(100, &[1; 5000]);
         b.write(4096, &[1; 1004]);

@@ -35,11 +35,11 @@ mod workload;
 
 pub use case::{Case, Crash};
 pub use explore::{Effort, Only, Tally, WrongState, explore};
-pub use image::Image;
+pub use image::CrashImage;
 pub use oracle::{Allowed, Oracle};
 pub use plant::{Corrupted, FlushKind, Plant, corrupt_commits, plant};
-pub use record::{Event, Recorder};
+pub use record::{DeviceEvent, Recorder};
 pub use recording::{Recording, record};
-pub use run::{Failure, all_workloads, random_workloads, run_case, run_many, run_workload};
-pub use snapshot::Tree;
+pub use run::{CrashFailure, all_workloads, random_workloads, run_case, run_many, run_workload};
+pub use snapshot::SnapshotTree;
 pub use workload::{Family, Workload};

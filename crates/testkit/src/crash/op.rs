@@ -8,7 +8,7 @@ use std::fmt;
 
 /// One atomic operation of a volume, by paths. It may fail, depending on the tree; then nothing changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum CrashOp {
     Create(String),
     Mkdir(String),
     Symlink(String, String),
@@ -54,12 +54,12 @@ impl Persist {
 
 /// An operation and the call after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) op: Op,
+pub(super) struct CrashStep {
+    pub(super) op: CrashOp,
     pub(super) then: Persist,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CrashStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.op)?;
         match self.then {
@@ -88,7 +88,7 @@ fn fsync(volume: &Volume, ino: Ino) -> Result<()> {
 ///
 /// # Errors
 /// Those of the volume; a missing inode is none.
-pub(super) fn persist(volume: &Volume, step: &Step) -> Result<Durable> {
+pub(super) fn persist(volume: &Volume, step: &CrashStep) -> Result<Durable> {
     let path = step.op.path().as_bytes();
     let found = match step.then {
         Persist::Nothing => return Ok(Durable::Nothing),
@@ -112,28 +112,28 @@ fn ordinary<T>(answer: Result<T>) -> Result<()> {
     }
 }
 
-impl Op {
+impl CrashOp {
     /// The path that an fsync after the operation syncs.
     fn path(&self) -> &str {
         match self {
-            Op::Create(path)
-            | Op::Mkdir(path)
-            | Op::Symlink(path, _)
-            | Op::Link(_, path)
-            | Op::Unlink(path)
-            | Op::Rmdir(path)
-            | Op::Rename(_, path, _)
-            | Op::Write(path, ..)
-            | Op::Truncate(path, _)
-            | Op::Copy(_, _, path, ..)
-            | Op::Fallocate(path, ..)
-            | Op::SetAttr(path, _)
-            | Op::SetXattr(path, ..)
-            | Op::Hold(path)
-            | Op::Orphan(path)
-            | Op::RemoveXattr(path, _) => path,
+            CrashOp::Create(path)
+            | CrashOp::Mkdir(path)
+            | CrashOp::Symlink(path, _)
+            | CrashOp::Link(_, path)
+            | CrashOp::Unlink(path)
+            | CrashOp::Rmdir(path)
+            | CrashOp::Rename(_, path, _)
+            | CrashOp::Write(path, ..)
+            | CrashOp::Truncate(path, _)
+            | CrashOp::Copy(_, _, path, ..)
+            | CrashOp::Fallocate(path, ..)
+            | CrashOp::SetAttr(path, _)
+            | CrashOp::SetXattr(path, ..)
+            | CrashOp::Hold(path)
+            | CrashOp::Orphan(path)
+            | CrashOp::RemoveXattr(path, _) => path,
             // They concern no path.
-            Op::WriteOrphan(..) | Op::Release | Op::Grow(_) => "/a",
+            CrashOp::WriteOrphan(..) | CrashOp::Release | CrashOp::Grow(_) => "/a",
         }
     }
 
@@ -150,52 +150,52 @@ impl Op {
         let inode = |path: &str| -> Result<Attr> { volume.resolve_no_follow(path) };
         let (dir, name) = volume.resolve_parent(self.path().as_bytes())?;
         match self {
-            Op::Create(_) => volume.create_file(caller, dir, name, 0o644).map(drop),
-            Op::Mkdir(_) => volume.mkdir(caller, dir, name, 0o755).map(drop),
-            Op::Symlink(_, target) => volume.symlink_at(caller, dir, name, target.as_bytes()).map(drop),
-            Op::Link(from, _) => volume.link(caller, inode(from)?.ino, dir, name).map(drop),
-            Op::Unlink(_) => volume.unlink(caller, dir, name),
-            Op::Rmdir(_) => volume.rmdir(caller, dir, name),
-            Op::Hold(path) => volume.hold(inode(path)?.ino).map(drop),
-            Op::Orphan(_) => {
+            CrashOp::Create(_) => volume.create_file(caller, dir, name, 0o644).map(drop),
+            CrashOp::Mkdir(_) => volume.mkdir(caller, dir, name, 0o755).map(drop),
+            CrashOp::Symlink(_, target) => volume.symlink_at(caller, dir, name, target.as_bytes()).map(drop),
+            CrashOp::Link(from, _) => volume.link(caller, inode(from)?.ino, dir, name).map(drop),
+            CrashOp::Unlink(_) => volume.unlink(caller, dir, name),
+            CrashOp::Rmdir(_) => volume.rmdir(caller, dir, name),
+            CrashOp::Hold(path) => volume.hold(inode(path)?.ino).map(drop),
+            CrashOp::Orphan(_) => {
                 let attr = volume.lookup_held(caller, dir, name)?;
                 match attr.kind {
                     FileKind::Directory => volume.rmdir(caller, dir, name),
                     _ => volume.unlink(caller, dir, name),
                 }
             }
-            Op::WriteOrphan(at, len) => match first_orphan(volume)? {
+            CrashOp::WriteOrphan(at, len) => match first_orphan(volume)? {
                 Some(ino) => volume.write(caller, ino, *at, &fill(stamp, *at, *len)).map(drop),
                 None => Ok(()),
             },
-            Op::Release => first_orphan(volume)?.map_or(Ok(()), |ino| volume.release(ino, u64::MAX)),
-            Op::Rename(from, _, mode) => {
+            CrashOp::Release => first_orphan(volume)?.map_or(Ok(()), |ino| volume.release(ino, u64::MAX)),
+            CrashOp::Rename(from, _, mode) => {
                 let (from, old) = volume.resolve_parent(from.as_bytes())?;
                 volume.rename_at(caller, from, old, dir, name, *mode)
             }
-            Op::Write(path, at, len) => {
+            CrashOp::Write(path, at, len) => {
                 let attr = inode(path)?;
                 let at = at.unwrap_or(attr.size);
                 volume.write(caller, attr.ino, at, &fill(stamp, at, *len)).map(drop)
             }
-            Op::Truncate(path, size) => {
+            CrashOp::Truncate(path, size) => {
                 let set = SetAttr { size: Some(*size), ..SetAttr::default() };
                 volume.setattr(caller, inode(path)?.ino, &set).map(drop)
             }
-            Op::Copy(from, from_at, to, at, len) => {
+            CrashOp::Copy(from, from_at, to, at, len) => {
                 let (source, target) = (inode(from)?.ino, inode(to)?.ino);
                 volume.copy_range(caller, source, *from_at, target, *at, *len).map(drop)
             }
-            Op::Fallocate(path, mode, at, len) => {
+            CrashOp::Fallocate(path, mode, at, len) => {
                 volume.fallocate(caller, inode(path)?.ino, *mode, *at, *len)
             }
-            Op::SetAttr(path, set) => volume.setattr(caller, inode(path)?.ino, set).map(drop),
-            Op::SetXattr(path, name, len) => {
+            CrashOp::SetAttr(path, set) => volume.setattr(caller, inode(path)?.ino, set).map(drop),
+            CrashOp::SetXattr(path, name, len) => {
                 let value = fill(stamp, 0, *len);
                 volume.setxattr(caller, inode(path)?.ino, name.as_bytes(), &value, XattrMode::Set)
             }
-            Op::Grow(size) => volume.grow(*size),
-            Op::RemoveXattr(path, name) => volume.removexattr(caller, inode(path)?.ino, name.as_bytes()),
+            CrashOp::Grow(size) => volume.grow(*size),
+            CrashOp::RemoveXattr(path, name) => volume.removexattr(caller, inode(path)?.ino, name.as_bytes()),
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::fill::explain;
 use super::image::SECTOR;
-use super::snapshot::{Identity, Node, Tree, show};
+use super::snapshot::{InodeIdentity, SnapshotNode, SnapshotTree, show};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ struct Version {
 
 /// The snapshots of one recording.
 pub struct Oracle {
-    trees: Vec<Tree>,
-    versions: HashMap<Identity, Vec<Version>>,
+    trees: Vec<SnapshotTree>,
+    versions: HashMap<InodeIdentity, Vec<Version>>,
 }
 
 /// Most lines of each kind in a report.
@@ -45,8 +45,8 @@ const MOST_LINES: usize = 12;
 
 impl Oracle {
     /// Creates an oracle from the trees after 0, 1, 2, ... operations.
-    pub fn new(trees: Vec<Tree>) -> Self {
-        let mut versions: HashMap<Identity, Vec<Version>> = HashMap::new();
+    pub fn new(trees: Vec<SnapshotTree>) -> Self {
+        let mut versions: HashMap<InodeIdentity, Vec<Version>> = HashMap::new();
         for (number, tree) in trees.iter().enumerate() {
             for node in tree.nodes.values() {
                 let Some(content) = &node.content else { continue };
@@ -69,7 +69,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A report of the differences.
-    pub fn judge(&self, found: &Tree, allowed: &Allowed) -> Result<usize, String> {
+    pub fn judge(&self, found: &SnapshotTree, allowed: &Allowed) -> Result<usize, String> {
         let last = allowed.last.min(self.operations());
         let mut wrong_content = None;
         for number in allowed.first..=last {
@@ -84,7 +84,7 @@ impl Oracle {
         Err(wrong_content.unwrap_or_else(|| self.report(found, allowed.first, last)))
     }
 
-    fn content(&self, number: usize, found: &Tree, allowed: &Allowed) -> Result<(), String> {
+    fn content(&self, number: usize, found: &SnapshotTree, allowed: &Allowed) -> Result<(), String> {
         for (path, node) in &found.nodes {
             let Some(bytes) = &node.content else { continue };
             // The digests are equal, so the same paths are there.
@@ -102,8 +102,8 @@ impl Oracle {
 
     fn sectors(
         &self,
-        node: &Node,
-        expected: &Node,
+        node: &SnapshotNode,
+        expected: &SnapshotNode,
         exact: bool,
         bytes: &[u8],
         allowed: &Allowed,
@@ -145,7 +145,7 @@ impl Oracle {
     }
 
     /// Describes a tree that is not that of any allowed operation.
-    fn report(&self, found: &Tree, first: usize, last: usize) -> String {
+    fn report(&self, found: &SnapshotTree, first: usize, last: usize) -> String {
         let mut text = format!("the tree is not as after any of operations {first} to {last}");
         if let Some(number) = self.trees.iter().position(|tree| tree.print == found.print) {
             let _ = write!(text, "; it is as after operation {number}");
@@ -172,7 +172,7 @@ fn same(bytes: &[u8], at: usize, sector: &[u8]) -> bool {
     sector[..known.len()] == *known && sector[known.len()..].iter().all(|byte| *byte == 0)
 }
 
-fn differences(expected: &Tree, found: &Tree) -> Vec<String> {
+fn differences(expected: &SnapshotTree, found: &SnapshotTree) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, node) in &expected.nodes {
         match found.nodes.get(path) {
@@ -196,7 +196,8 @@ mod tests {
     fn data_that_was_overwritten_may_be_old_until_the_file_is_durable() -> lanefs::Result<()> {
         use lanefs::{Caller, CreateOptions, Volume};
         let volume = Volume::create_memory(&CreateOptions { size: 8 << 20, ..CreateOptions::default() })?;
-        let tree = |volume: &Volume| Tree::of(volume, None, false).unwrap_or_else(|what| panic!("{what}"));
+        let tree =
+            |volume: &Volume| SnapshotTree::of(volume, None, false).unwrap_or_else(|what| panic!("{what}"));
         let ino = volume.write_file("/f", vec![1; 9000])?.ino;
         let old = tree(&volume);
         volume.write(&Caller::OWNER, ino, 0, &vec![2; 9000])?;

@@ -1,10 +1,10 @@
 //! Planted bugs: recordings changed as if the store had done the wrong thing. Each must be caught.
 
-use super::image::Image;
+use super::image::CrashImage;
 use super::oracle::Allowed;
-use super::record::Event;
+use super::record::DeviceEvent;
 use super::recording::Recording;
-use super::snapshot::Tree;
+use super::snapshot::SnapshotTree;
 use crate::seeded::Seeded;
 use lanefs::{Access, Volume};
 use lanefs_format::{BLOCK, JOURNAL_HEADERS, SUPERBLOCK_COPY};
@@ -61,7 +61,7 @@ fn area(recording: &Recording, at: u64, len: usize) -> Area {
 
 fn areas(recording: &Recording, events: impl Iterator<Item = usize>) -> impl Iterator<Item = Area> {
     events.filter_map(|index| match recording.log.get(index)? {
-        Event::Write { at, data } => Some(area(recording, *at, data.len())),
+        DeviceEvent::Write { at, data } => Some(area(recording, *at, data.len())),
         _ => None,
     })
 }
@@ -71,7 +71,7 @@ fn areas(recording: &Recording, events: impl Iterator<Item = usize>) -> impl Ite
 fn flushes(recording: &Recording) -> Vec<(usize, usize, usize, FlushKind)> {
     let (mut covered, mut all) = (0, Vec::new());
     for (index, event) in recording.log.iter().enumerate() {
-        let Event::FlushEnd { begun } = event else { continue };
+        let DeviceEvent::FlushEnd { begun } = event else { continue };
         let has = |wanted| areas(recording, covered..*begun).any(|area| area == wanted);
         let next = areas(recording, index..recording.log.len()).next();
         let kind = match next {
@@ -93,7 +93,9 @@ pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
     match fault {
         Plant::IgnoredFlushes => {
             let log = recording.log.iter().enumerate();
-            lost.extend(log.filter(|(_, e)| matches!(e, Event::FlushEnd { .. })).map(|(index, _)| index));
+            lost.extend(
+                log.filter(|(_, e)| matches!(e, DeviceEvent::FlushEnd { .. })).map(|(index, _)| index),
+            );
         }
         Plant::DroppedFlush(kind) => {
             lost.extend(flushes(recording).iter().filter(|flush| flush.3 == kind).map(|flush| flush.0));
@@ -106,7 +108,7 @@ pub fn plant(recording: &mut Recording, fault: Plant) -> usize {
         Plant::EarlyReturn => return early_return(recording),
     }
     for index in &lost {
-        recording.log[*index] = Event::Lost;
+        recording.log[*index] = DeviceEvent::Lost;
     }
     lost.len()
 }
@@ -116,9 +118,9 @@ fn early_return(recording: &mut Recording) -> usize {
     let (mut flush, mut moved) = (None, 0);
     for index in 0..recording.log.len() {
         match &recording.log[index] {
-            Event::Begun(_) => flush = None,
-            Event::FlushBegin => flush = flush.or(Some(index)),
-            Event::Acknowledged { .. } => {
+            DeviceEvent::Begun(_) => flush = None,
+            DeviceEvent::FlushBegin => flush = flush.or(Some(index)),
+            DeviceEvent::Acknowledged { .. } => {
                 if let Some(flush) = flush.take() {
                     recording.log.swap(flush, index);
                     moved += 1;
@@ -138,7 +140,7 @@ fn in_place_before_record(recording: &mut Recording) -> usize {
     let mut moved = 0;
     for (index, event) in recording.log.iter().enumerate() {
         let mut key = (index, 1, index);
-        if let Event::Write { at, data } = event {
+        if let DeviceEvent::Write { at, data } = event {
             let blocks = data.chunks(BLOCK as usize);
             match area(recording, *at, data.len()) {
                 Area::Body => copies.extend(blocks.map(|block| (block, index))),
@@ -159,8 +161,8 @@ fn in_place_before_record(recording: &mut Recording) -> usize {
     for (new, (_, _, old)) in order.iter().enumerate() {
         new_index[*old] = new;
     }
-    let renumbered = |event: &Event| match event {
-        Event::FlushEnd { begun } => Event::FlushEnd { begun: new_index[*begun] },
+    let renumbered = |event: &DeviceEvent| match event {
+        DeviceEvent::FlushEnd { begun } => DeviceEvent::FlushEnd { begun: new_index[*begun] },
         other => other.clone(),
     };
     recording.log = order.iter().map(|(_, _, old)| renumbered(&recording.log[*old])).collect();
@@ -188,8 +190,8 @@ pub fn corrupt_commits(recording: &Recording) -> Result<Corrupted, String> {
     for (end, first, begin, kind) in flushes(recording) {
         for event in &recording.log[written..end] {
             match event {
-                Event::Write { at, data } => drop(image.write(*at, data)),
-                Event::Begun(operation) => begun = *operation,
+                DeviceEvent::Write { at, data } => drop(image.write(*at, data)),
+                DeviceEvent::Begun(operation) => begun = *operation,
                 _ => {}
             }
         }
@@ -197,7 +199,7 @@ pub fn corrupt_commits(recording: &Recording) -> Result<Corrupted, String> {
         let bodies: Vec<(u64, usize)> = recording.log[first..begin]
             .iter()
             .filter_map(|event| match event {
-                Event::Write { at, data } => Some((*at, data.len())),
+                DeviceEvent::Write { at, data } => Some((*at, data.len())),
                 _ => None,
             })
             .filter(|(at, len)| area(recording, *at, *len) == Area::Body)
@@ -218,10 +220,10 @@ pub fn corrupt_commits(recording: &Recording) -> Result<Corrupted, String> {
 
 /// Returns true where the volume opened and is sound, false where it refused.
 fn open_flipped(
-    image: &Image,
+    image: &CrashImage,
     at: u64,
     bit: u8,
-    judge: &dyn Fn(&Tree) -> Result<usize, String>,
+    judge: &dyn Fn(&SnapshotTree) -> Result<usize, String>,
 ) -> Result<bool, String> {
     let mut image = image.clone();
     let mut byte = [0];
@@ -229,7 +231,7 @@ fn open_flipped(
     image.write(at, &[byte[0] ^ bit]);
     let device = super::record::Recorder::new(image);
     let Ok(volume) = Volume::open_device(Box::new(device), Access::Write) else { return Ok(false) };
-    judge(&Tree::of(&volume, None, false)?)?;
+    judge(&SnapshotTree::of(&volume, None, false)?)?;
     let report = volume.check(false, &|_, _| {}).map_err(|error| error.to_string())?;
     report.findings.first().map_or(Ok(true), |finding| Err(format!("fsck: {}", finding.text)))
 }

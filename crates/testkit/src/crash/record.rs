@@ -1,6 +1,6 @@
 //! A device that records all calls, in order.
 
-use super::image::{Image, SECTOR};
+use super::image::{CrashImage, SECTOR};
 use lanefs::{Device, Ino, IoBuf, IoBufMut};
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A recorded event.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum DeviceEvent {
     /// Whole sectors were written at this byte. A write of a part of a sector is recorded as the resulting
     /// sector: a medium writes sectors, and the rest of this one came from its cache.
     Write {
@@ -22,7 +22,7 @@ pub enum Event {
     /// A flush completed. It covers the writes before event number `begun`, which are those that had returned
     /// when the flush began; it does not cover writes of other threads meanwhile.
     FlushEnd {
-        /// Index of its [`Event::FlushBegin`].
+        /// Index of its [`DeviceEvent::FlushBegin`].
         begun: usize,
     },
     /// The volume was open.
@@ -41,8 +41,8 @@ pub enum Event {
 }
 
 struct Tape {
-    image: Image,
-    log: Vec<Event>,
+    image: CrashImage,
+    log: Vec<DeviceEvent>,
     /// A flush lets writes of other threads fall into it, which it does not cover.
     yields: bool,
 }
@@ -53,14 +53,14 @@ pub struct Recorder(Arc<Mutex<Tape>>);
 
 impl Recorder {
     /// Creates a device that holds `image`, with an empty log.
-    pub fn new(image: Image) -> Self {
+    pub fn new(image: CrashImage) -> Self {
         Recorder(Arc::new(Mutex::new(Tape { image, log: Vec::new(), yields: false })))
     }
 
     /// As [`new`](Self::new), for a recording whose threads write at the same time: each flush gives the
     /// processor away once, so that writes of other threads fall into it. This costs a time slice on a busy
     /// machine, so the many volumes that are only opened and checked do without.
-    pub fn for_threads(image: Image) -> Self {
+    pub fn for_threads(image: CrashImage) -> Self {
         let recorder = Recorder::new(image);
         recorder.tape().yields = true;
         recorder
@@ -71,17 +71,17 @@ impl Recorder {
     }
 
     /// Records a mark of the workload.
-    pub fn mark(&self, event: Event) {
+    pub fn mark(&self, event: DeviceEvent) {
         self.tape().log.push(event);
     }
 
     /// Returns the log so far.
-    pub fn log(&self) -> Vec<Event> {
+    pub fn log(&self) -> Vec<DeviceEvent> {
         self.tape().log.clone()
     }
 
     /// Returns the bytes as a reader of the device sees them now.
-    pub fn image(&self) -> Image {
+    pub fn image(&self) -> CrashImage {
         self.tape().image.clone()
     }
 }
@@ -115,20 +115,20 @@ impl Device for Recorder {
         if !tape.image.read(first, &mut sectors) {
             return Err(past_the_end());
         }
-        tape.log.push(Event::Write { at: first, data: sectors.into() });
+        tape.log.push(DeviceEvent::Write { at: first, data: sectors.into() });
         Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {
         let (begun, yields) = {
             let mut tape = self.tape();
-            tape.log.push(Event::FlushBegin);
+            tape.log.push(DeviceEvent::FlushBegin);
             (tape.log.len() - 1, tape.yields)
         };
         if yields {
             std::thread::yield_now();
         }
-        self.tape().log.push(Event::FlushEnd { begun });
+        self.tape().log.push(DeviceEvent::FlushEnd { begun });
         Ok(())
     }
 
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_part_of_a_sector_is_recorded_as_the_whole_sector() {
-        let recorder = Recorder::new(Image::new(vec![1; 4096]));
+        let recorder = Recorder::new(CrashImage::new(vec![1; 4096]));
         recorder.write_slice(700, &[2; 10]).expect("inside");
         let log = recorder.log();
-        let [Event::Write { at: 512, data }] = &log[..] else { panic!("{log:?}") };
+        let [DeviceEvent::Write { at: 512, data }] = &log[..] else { panic!("{log:?}") };
         assert_eq!((data.len(), data[187], data[188], data[197], data[198]), (512, 1, 2, 2, 1));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A wrong crash state, or a workload that failed without a crash.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct CrashFailure {
     /// Its name.
     pub case: Case,
     /// The workload's steps, shrunk where that was cheap.
@@ -19,7 +19,7 @@ pub struct Failure {
     pub text: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CrashFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "crash case {}", self.case)?;
         for (index, step) in self.steps.iter().enumerate() {
@@ -37,8 +37,8 @@ impl fmt::Display for Failure {
 /// Workloads that one shrink tries at most. (A limit of time would make the result depend on the machine.)
 const MOST_TRIED: u32 = 60;
 
-fn failure(case: Case, workload: &Workload, text: String) -> Failure {
-    Failure { case, steps: workload.steps.iter().map(ToString::to_string).collect(), text }
+fn failure(case: Case, workload: &Workload, text: String) -> CrashFailure {
+    CrashFailure { case, steps: workload.steps.iter().map(ToString::to_string).collect(), text }
 }
 
 /// Tries one workload.
@@ -50,7 +50,7 @@ pub fn run_workload(
     number: u64,
     effort: &Effort,
     tally: &mut Tally,
-) -> Result<(), Box<Failure>> {
+) -> Result<(), Box<CrashFailure>> {
     let workload = Workload::new(family, number);
     let case = Case { family, number, crash: None, again: None };
     tally.workloads += 1;
@@ -79,7 +79,7 @@ fn attempt(workload: &Workload, effort: &Effort, tally: &mut Tally) -> Result<()
 }
 
 /// Drops steps as long as the rest still fails in any way, and adds the shorter list to the report.
-fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
+fn make_small(mut workload: Workload, effort: &Effort, failure: &mut CrashFailure) {
     let mut tried = 0;
     let all = workload.steps.len();
     let (mut piece, mut text) = (all.div_ceil(2), String::new());
@@ -111,7 +111,7 @@ fn make_small(mut workload: Workload, effort: &Effort, failure: &mut Failure) {
 ///
 /// # Errors
 /// The failure.
-pub fn run_case(case: &Case, tally: &mut Tally) -> Result<(), Box<Failure>> {
+pub fn run_case(case: &Case, tally: &mut Tally) -> Result<(), Box<CrashFailure>> {
     let workload = Workload::new(case.family, case.number);
     let recording = record(&workload)
         .map_err(|text| Box::new(failure(Case { crash: None, again: None, ..*case }, &workload, text)))?;
@@ -135,7 +135,7 @@ pub fn run_many(
     threads: usize,
     stop: &AtomicBool,
     progress: &(dyn Fn(&Tally) -> bool + Sync),
-) -> Result<Tally, Box<Failure>> {
+) -> Result<Tally, Box<CrashFailure>> {
     let workloads = Mutex::new(workloads);
     let total = Mutex::new((Tally::default(), None));
     let worker = || {

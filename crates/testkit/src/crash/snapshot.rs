@@ -11,13 +11,13 @@ pub(super) const BALLAST_PATH: &[u8] = b"/ballast";
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Identity of an inode: its number and its generation.
-pub(super) type Identity = (u64, u32);
+pub(super) type InodeIdentity = (u64, u32);
 
 /// The part of an inode that a crash leaves as it was after one operation, as a whole. Access times are left
 /// out: no operation promises them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Meta {
-    pub(super) identity: Identity,
+    pub(super) identity: InodeIdentity,
     pub(super) kind: FileKind,
     pub(super) perm: u16,
     pub(super) links: u32,
@@ -34,7 +34,7 @@ pub(super) struct Meta {
 
 /// An inode under one of its names.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct SnapshotNode {
     pub(super) meta: Meta,
     /// Of a regular file, where it was read.
     pub(super) content: Option<Arc<[u8]>>,
@@ -44,21 +44,25 @@ pub(super) struct Node {
 
 /// A tree.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    pub(super) nodes: BTreeMap<Vec<u8>, Node>,
+pub struct SnapshotTree {
+    pub(super) nodes: BTreeMap<Vec<u8>, SnapshotNode>,
     /// Hash of everything but file content.
     pub(super) print: u64,
     /// File data have checksums, so their blocks are not overwritten in place.
     pub(super) summed: bool,
 }
 
-impl Tree {
+impl SnapshotTree {
     /// Reads the tree of `volume`. Content that is equal to that in `before` is shared with it. `ballast`:
     /// that file's content is read too.
     ///
     /// # Errors
     /// Those of the volume, and sizes that no workload makes.
-    pub(super) fn of(volume: &Volume, before: Option<&Tree>, ballast: bool) -> Result<Tree, String> {
+    pub(super) fn of(
+        volume: &Volume,
+        before: Option<&SnapshotTree>,
+        ballast: bool,
+    ) -> Result<SnapshotTree, String> {
         let mut walk = Walk { volume, known: HashMap::new(), old: before.map(contents).unwrap_or_default() };
         let mut nodes = BTreeMap::new();
         let root = volume.root();
@@ -95,12 +99,12 @@ impl Tree {
             (path, &node.meta).hash(&mut hasher);
         }
         let summed = volume.superblock().has_data_checksums();
-        Ok(Tree { nodes, print: hasher.finish(), summed })
+        Ok(SnapshotTree { nodes, print: hasher.finish(), summed })
     }
 }
 
-fn contents(tree: &Tree) -> HashMap<Identity, Arc<[u8]>> {
-    let with = |node: &Node| Some((node.meta.identity, node.content.clone()?));
+fn contents(tree: &SnapshotTree) -> HashMap<InodeIdentity, Arc<[u8]>> {
+    let with = |node: &SnapshotNode| Some((node.meta.identity, node.content.clone()?));
     tree.nodes.values().filter_map(with).collect()
 }
 
@@ -122,12 +126,12 @@ pub(super) fn show(path: &[u8]) -> String {
 struct Walk<'v> {
     volume: &'v Volume,
     /// Inodes visited under another name already.
-    known: HashMap<Ino, Node>,
-    old: HashMap<Identity, Arc<[u8]>>,
+    known: HashMap<Ino, SnapshotNode>,
+    old: HashMap<InodeIdentity, Arc<[u8]>>,
 }
 
 impl Walk<'_> {
-    fn node(&mut self, ino: Ino, path: &[u8], content: bool) -> Result<Node, String> {
+    fn node(&mut self, ino: Ino, path: &[u8], content: bool) -> Result<SnapshotNode, String> {
         if let Some(node) = self.known.get(&ino) {
             return Ok(node.clone());
         }
@@ -138,7 +142,7 @@ impl Walk<'_> {
         Ok(node)
     }
 
-    fn read(&self, ino: Ino, content: bool) -> Result<Node, String> {
+    fn read(&self, ino: Ino, content: bool) -> Result<SnapshotNode, String> {
         let text = |error: lanefs::Error| error.to_string();
         let attr = self.volume.getattr(ino).map_err(text)?;
         let mut xattrs = BTreeMap::new();
@@ -166,7 +170,7 @@ impl Walk<'_> {
             target,
             xattrs,
         };
-        Ok(Node { meta, content, inline: attr.blocks == 0 && attr.size <= 160 })
+        Ok(SnapshotNode { meta, content, inline: attr.blocks == 0 && attr.size <= 160 })
     }
 
     fn content(&self, attr: &Attr) -> Result<Arc<[u8]>, String> {

@@ -4,21 +4,21 @@
 //! writes any part may be: all, none, or random ones, whole or torn at sectors. The name of a state is its
 //! cut and the number of its choice, from which the random choice follows.
 
-use super::image::{Image, SECTOR};
+use super::image::{CrashImage, SECTOR};
 use super::oracle::Allowed;
-use super::record::Event;
+use super::record::DeviceEvent;
 use crate::seeded::Seeded;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One state.
-pub(super) struct State {
+pub(super) struct CrashState {
     /// Events before the crash.
     pub cut: usize,
     /// Choice of the unflushed writes: 0 all of them, 1 none, others random.
     pub choice: u32,
     /// The content of the medium.
-    pub image: Image,
+    pub image: CrashImage,
     /// The allowed trees.
     pub allowed: Allowed,
     /// The volume had been open.
@@ -56,10 +56,10 @@ enum Landed {
 /// # Errors
 /// That of `visit`.
 pub(super) fn each_state<E>(
-    base: &Image,
-    log: &[Event],
+    base: &CrashImage,
+    log: &[DeviceEvent],
     wanted: &Wanted,
-    visit: &mut dyn FnMut(State) -> Result<(), E>,
+    visit: &mut dyn FnMut(CrashState) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut durable = base.clone();
     let mut pending: Vec<Pending> = Vec::new();
@@ -68,20 +68,22 @@ pub(super) fn each_state<E>(
     let mut seen = HashSet::new();
     for (index, event) in log.iter().enumerate() {
         match event {
-            Event::Write { at, data } => pending.push(Pending { index, at: *at, data: data.clone() }),
-            Event::FlushEnd { begun } => {
+            DeviceEvent::Write { at, data } => pending.push(Pending { index, at: *at, data: data.clone() }),
+            DeviceEvent::FlushEnd { begun } => {
                 for write in pending.extract_if(.., |write| write.index < *begun) {
                     durable.write(write.at, &write.data);
                 }
             }
-            Event::Opened => opened = true,
+            DeviceEvent::Opened => opened = true,
             // More trees become allowed, and nothing else changes.
-            Event::Begun(operation) => {
+            DeviceEvent::Begun(operation) => {
                 allowed.last = *operation;
                 continue;
             }
-            Event::Acknowledged { done, file } => acknowledge(&mut allowed, *done, file.map(|ino| ino.0)),
-            Event::FlushBegin | Event::Lost => continue,
+            DeviceEvent::Acknowledged { done, file } => {
+                acknowledge(&mut allowed, *done, file.map(|ino| ino.0));
+            }
+            DeviceEvent::FlushBegin | DeviceEvent::Lost => continue,
         }
         let cut = index + 1;
         let choices = if pending.is_empty() { 1..2 } else { 0..2 + wanted.random };
@@ -98,7 +100,7 @@ pub(super) fn each_state<E>(
             if !seen.insert((image.fingerprint(), allowed.first, allowed.data, opened)) {
                 continue;
             }
-            visit(State { cut, choice, image, allowed: allowed.clone(), opened })?;
+            visit(CrashState { cut, choice, image, allowed: allowed.clone(), opened })?;
         }
     }
     Ok(())
@@ -116,7 +118,7 @@ fn acknowledge(allowed: &mut Allowed, done: usize, file: Option<u64>) {
     }
 }
 
-fn land(image: &mut Image, write: &Pending, landed: &Landed) {
+fn land(image: &mut CrashImage, write: &Pending, landed: &Landed) {
     match landed {
         Landed::Whole => {
             image.write(write.at, &write.data);
@@ -167,13 +169,13 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn write(at: u64, byte: u8, len: usize) -> Event {
-        Event::Write { at, data: vec![byte; len].into() }
+    fn write(at: u64, byte: u8, len: usize) -> DeviceEvent {
+        DeviceEvent::Write { at, data: vec![byte; len].into() }
     }
 
     /// All states of a log, as the first bytes of the sectors.
-    fn states(log: &[Event]) -> Vec<Vec<u8>> {
-        let base = Image::new(vec![0; 4096]);
+    fn states(log: &[DeviceEvent]) -> Vec<Vec<u8>> {
+        let base = CrashImage::new(vec![0; 4096]);
         let wanted = Wanted { random: 40, seed: 1, only: None };
         let mut all = Vec::new();
         let done: Result<(), Infallible> = each_state(&base, log, &wanted, &mut |state| {
@@ -199,7 +201,12 @@ mod tests {
 
     #[test]
     fn a_flush_covers_what_was_written_before_it_began_and_nothing_else() {
-        let log = [write(0, 1, 512), Event::FlushBegin, write(512, 2, 512), Event::FlushEnd { begun: 1 }];
+        let log = [
+            write(0, 1, 512),
+            DeviceEvent::FlushBegin,
+            write(512, 2, 512),
+            DeviceEvent::FlushEnd { begun: 1 },
+        ];
         let last = states(&log[..]).len() - states(&log[..3]).len();
         // Of the two states with the first write durable, both were possible before.
         assert_eq!(last, 0);

@@ -2,7 +2,7 @@
 
 use super::alphabet::alphabet;
 use super::base::{ATTRIBUTES_FILES, BYTES, Base, ONE_HASH_NAMES, ROOM, attributes_file, one_hash_path};
-use super::op::{Op, Persist, Step, some_attributes};
+use super::op::{CrashOp, CrashStep, Persist, some_attributes};
 use crate::seeded::Seeded;
 use lanefs::{Allocate, RenameMode};
 use std::fmt;
@@ -93,7 +93,7 @@ pub struct Workload {
     pub(super) variant: u64,
     /// Seed of the random choices of crash states.
     pub(super) seed: u64,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CrashStep>,
 }
 
 impl Workload {
@@ -135,51 +135,51 @@ impl Workload {
 }
 
 /// Step `number` of the alphabet: the operation changes slowest.
-fn nth(number: u64) -> Step {
+fn nth(number: u64) -> CrashStep {
     let all = alphabet();
     let ways = Persist::ALL.len() as u64;
     let op = all[(number / ways % all.len() as u64) as usize].clone();
-    Step { op, then: Persist::ALL[(number % ways) as usize] }
+    CrashStep { op, then: Persist::ALL[(number % ways) as usize] }
 }
 
-fn any(random: &mut Seeded) -> Step {
+fn any(random: &mut Seeded) -> CrashStep {
     nth(random.below(alphabet().len() as u64 * Persist::ALL.len() as u64))
 }
 
 /// A random step among many names and little space.
-fn long(random: &mut Seeded) -> Step {
+fn long(random: &mut Seeded) -> CrashStep {
     let mut file = || format!("/d{}/{}", random.below(3), random.below(24));
     let (path, other) = (file(), file());
     let len = *random.pick(&[0, 10, 100, 500, 4096, 9000, 40_000]);
     let at = *random.pick(&[0, 0, 50, 700, 4096, 5000, 30_000]);
     let op = match random.below(28) {
-        0..=3 => Op::Create(path),
-        4..=8 => Op::Write(path, None, len),
-        9..=10 => Op::Write(path, Some(at), len),
-        11..=13 => Op::Unlink(path),
-        14 => Op::Truncate(path, 0),
-        15 => Op::Truncate(path, at),
+        0..=3 => CrashOp::Create(path),
+        4..=8 => CrashOp::Write(path, None, len),
+        9..=10 => CrashOp::Write(path, Some(at), len),
+        11..=13 => CrashOp::Unlink(path),
+        14 => CrashOp::Truncate(path, 0),
+        15 => CrashOp::Truncate(path, at),
         16 => {
             let modes = [Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange];
             match random.below(6) {
-                0 => Op::Fallocate(path, Allocate::CollapseRange, at & !4095, 4096),
-                1 => Op::Fallocate(path, Allocate::InsertRange, at & !4095, 8192),
-                _ => Op::Fallocate(path, *random.pick(&modes), at, len as u64 + 1),
+                0 => CrashOp::Fallocate(path, Allocate::CollapseRange, at & !4095, 4096),
+                1 => CrashOp::Fallocate(path, Allocate::InsertRange, at & !4095, 8192),
+                _ => CrashOp::Fallocate(path, *random.pick(&modes), at, len as u64 + 1),
             }
         }
         17..=18 => {
             let modes = [RenameMode::Replace, RenameMode::Replace, RenameMode::Exchange];
-            Op::Rename(path, other, *random.pick(&modes))
+            CrashOp::Rename(path, other, *random.pick(&modes))
         }
-        19 => Op::Link(path, other),
-        20 => Op::Mkdir(format!("{}sub", &path[..4])),
-        21 => Op::Rmdir(format!("{}sub", &path[..4])),
-        22 => Op::SetXattr(path, "user.new", len % 10_000),
-        23 => Op::Hold(path),
-        24 => Op::Orphan(path),
-        25 => Op::WriteOrphan(at, len),
-        26 => Op::Release,
-        _ => Op::SetAttr(path, some_attributes(random.below(100))),
+        19 => CrashOp::Link(path, other),
+        20 => CrashOp::Mkdir(format!("{}sub", &path[..4])),
+        21 => CrashOp::Rmdir(format!("{}sub", &path[..4])),
+        22 => CrashOp::SetXattr(path, "user.new", len % 10_000),
+        23 => CrashOp::Hold(path),
+        24 => CrashOp::Orphan(path),
+        25 => CrashOp::WriteOrphan(at, len),
+        26 => CrashOp::Release,
+        _ => CrashOp::SetAttr(path, some_attributes(random.below(100))),
     };
     let then = match random.below(48) {
         0 => Persist::File,
@@ -187,11 +187,11 @@ fn long(random: &mut Seeded) -> Step {
         2 | 3 => Persist::Sync,
         _ => Persist::Nothing,
     };
-    Step { op, then }
+    CrashStep { op, then }
 }
 
 /// A random step among long names, which soon take many blocks; more are added than removed.
-fn wide(random: &mut Seeded) -> Step {
+fn wide(random: &mut Seeded) -> CrashStep {
     let dirs = ["/a", "/a", "/a", "/b/full"];
     let mut name = || {
         let (dir, number) = (random.pick(&dirs), random.below(300));
@@ -200,17 +200,17 @@ fn wide(random: &mut Seeded) -> Step {
     };
     let (path, other) = (name(), name());
     let op = match random.below(22) {
-        0..=10 => Op::Create(path),
-        11 => Op::Mkdir(path),
-        12 => Op::Symlink(path, "t".repeat(random.between(1, 300) as usize)),
-        13 => Op::Link(path, other),
-        14 => Op::Write(path, None, random.between(1, 9000) as usize),
-        15 => Op::SetXattr(path, "user.new", random.between(0, 5000) as usize),
-        16 | 17 => Op::Unlink(path),
-        18 => Op::Rmdir(path),
-        19 => Op::Orphan(path),
-        20 => Op::Release,
-        _ => Op::Rename(path, other, RenameMode::Replace),
+        0..=10 => CrashOp::Create(path),
+        11 => CrashOp::Mkdir(path),
+        12 => CrashOp::Symlink(path, "t".repeat(random.between(1, 300) as usize)),
+        13 => CrashOp::Link(path, other),
+        14 => CrashOp::Write(path, None, random.between(1, 9000) as usize),
+        15 => CrashOp::SetXattr(path, "user.new", random.between(0, 5000) as usize),
+        16 | 17 => CrashOp::Unlink(path),
+        18 => CrashOp::Rmdir(path),
+        19 => CrashOp::Orphan(path),
+        20 => CrashOp::Release,
+        _ => CrashOp::Rename(path, other, RenameMode::Replace),
     };
     let then = match random.below(240) {
         0 => Persist::File,
@@ -218,36 +218,36 @@ fn wide(random: &mut Seeded) -> Step {
         2 => Persist::Sync,
         _ => Persist::Nothing,
     };
-    Step { op, then }
+    CrashStep { op, then }
 }
 
 /// A step among the last names of one hash that the directory has from the start, and further ones.
-fn of_one_hash(random: &mut Seeded) -> Step {
+fn of_one_hash(random: &mut Seeded) -> CrashStep {
     let mut name = || one_hash_path(random.between(ONE_HASH_NAMES as u64 - 20, ONE_HASH_NAMES as u64 + 44));
     let (path, other) = (name(), name());
     let op = match random.below(12) {
-        0..=3 => Op::Link("/a/file".to_owned(), path),
-        4 => Op::Create(path),
-        5..=7 => Op::Unlink(path),
-        8 => Op::Rename(path, other, RenameMode::Replace),
-        9 => Op::Rename(path, other, RenameMode::Exchange),
-        10 => Op::Rename(path, format!("/b/{}", random.below(4)), RenameMode::Replace),
-        _ => Op::Rename(format!("/b/{}", random.below(4)), path, RenameMode::Replace),
+        0..=3 => CrashOp::Link("/a/file".to_owned(), path),
+        4 => CrashOp::Create(path),
+        5..=7 => CrashOp::Unlink(path),
+        8 => CrashOp::Rename(path, other, RenameMode::Replace),
+        9 => CrashOp::Rename(path, other, RenameMode::Exchange),
+        10 => CrashOp::Rename(path, format!("/b/{}", random.below(4)), RenameMode::Replace),
+        _ => CrashOp::Rename(format!("/b/{}", random.below(4)), path, RenameMode::Replace),
     };
     let then = match random.below(12) {
         0 => Persist::Directory,
         1 => Persist::Sync,
         _ => Persist::Nothing,
     };
-    Step { op, then }
+    CrashStep { op, then }
 }
 
 /// A step of a workload on a device with room. A size below the present one changes nothing.
-fn growing(random: &mut Seeded) -> Step {
+fn growing(random: &mut Seeded) -> CrashStep {
     match random.below(4) {
         0 => {
             let size = random.between(BYTES, ROOM) & !4095;
-            Step { op: Op::Grow(size), then: *random.pick(&[Persist::Nothing, Persist::Sync]) }
+            CrashStep { op: CrashOp::Grow(size), then: *random.pick(&[Persist::Nothing, Persist::Sync]) }
         }
         1 => wide(random),
         _ => any(random),
@@ -255,31 +255,31 @@ fn growing(random: &mut Seeded) -> Step {
 }
 
 /// A step of a workload that empties a metadata chunk and writes data there.
-fn churn(random: &mut Seeded, index: u64) -> Step {
+fn churn(random: &mut Seeded, index: u64) -> CrashStep {
     let data = |number: u64| format!("/b/d{number}");
     let new = |number: u64| format!("/a/n{number}");
     let op = match random.below(22) {
-        _ if index < ATTRIBUTES_FILES => Op::Unlink(attributes_file(index)),
-        0..=3 => Op::Create(data(random.below(5))),
-        4..=10 => Op::Write(data(random.below(5)), None, random.between(10_000, 200_000) as usize),
-        11 | 12 => Op::Unlink(data(random.below(5))),
-        13 => Op::Truncate(data(random.below(5)), random.below(100_000)),
-        14 | 15 => Op::Create(new(random.below(4))),
-        16..=18 => Op::SetXattr(new(random.below(4)), "user.a", random.between(1, 40_000) as usize),
-        19 => Op::Orphan(data(random.below(5))),
-        20 => Op::Release,
-        _ => Op::Unlink(new(random.below(4))),
+        _ if index < ATTRIBUTES_FILES => CrashOp::Unlink(attributes_file(index)),
+        0..=3 => CrashOp::Create(data(random.below(5))),
+        4..=10 => CrashOp::Write(data(random.below(5)), None, random.between(10_000, 200_000) as usize),
+        11 | 12 => CrashOp::Unlink(data(random.below(5))),
+        13 => CrashOp::Truncate(data(random.below(5)), random.below(100_000)),
+        14 | 15 => CrashOp::Create(new(random.below(4))),
+        16..=18 => CrashOp::SetXattr(new(random.below(4)), "user.a", random.between(1, 40_000) as usize),
+        19 => CrashOp::Orphan(data(random.below(5))),
+        20 => CrashOp::Release,
+        _ => CrashOp::Unlink(new(random.below(4))),
     };
     let then = match random.below(16) {
         0 => Persist::File,
         1 => Persist::Sync,
         _ => Persist::Nothing,
     };
-    Step { op, then }
+    CrashStep { op, then }
 }
 
 /// A step among few files of many pieces: half of the steps copy.
-fn copies(random: &mut Seeded) -> Step {
+fn copies(random: &mut Seeded) -> CrashStep {
     let files = ["/a/file", "/b/file", "/b/full/x"];
     let (from, path) = (random.pick(&files).to_string(), random.pick(&files).to_string());
     let mut block = || 4096 * random.below(60);
@@ -287,20 +287,20 @@ fn copies(random: &mut Seeded) -> Step {
     let len = random.between(1, 250_000);
     let op = match random.below(16) {
         // They fill the journal, so that commits come at any point of a copy in parts.
-        12.. => Op::SetXattr(path, "user.new", random.between(1, 50_000) as usize),
-        0..=1 => Op::Write(path, Some(one), random.between(1, 9000) as usize),
-        2 => Op::Truncate(path, one),
-        3..=4 => Op::Fallocate(path, Allocate::PunchHole, one, len),
-        5 => Op::Write(path, Some(one + 1000), random.between(1, 30_000) as usize),
-        6..=9 => Op::Copy(from, one, path, two, len),
-        _ => Op::Copy(from, one + 700, path, two + 90, len),
+        12.. => CrashOp::SetXattr(path, "user.new", random.between(1, 50_000) as usize),
+        0..=1 => CrashOp::Write(path, Some(one), random.between(1, 9000) as usize),
+        2 => CrashOp::Truncate(path, one),
+        3..=4 => CrashOp::Fallocate(path, Allocate::PunchHole, one, len),
+        5 => CrashOp::Write(path, Some(one + 1000), random.between(1, 30_000) as usize),
+        6..=9 => CrashOp::Copy(from, one, path, two, len),
+        _ => CrashOp::Copy(from, one + 700, path, two + 90, len),
     };
     let then = match random.below(10) {
         0 => Persist::File,
         1 => Persist::Sync,
         _ => Persist::Nothing,
     };
-    Step { op, then }
+    CrashStep { op, then }
 }
 
 #[cfg(test)]
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn churn_puts_file_data_where_metadata_were() -> Result<(), String> {
-        use crate::crash::{Event, record};
+        use crate::crash::{DeviceEvent, record};
         for number in 0..3 {
             let recording = record(&Workload::new(Family::Churn, number))?;
             let data = fill(1, 0, 1)[0];
@@ -318,8 +318,8 @@ mod tests {
                 let mut first = [0];
                 recording.base.read(at, &mut first) && first[0] != 0 && first[0] != data
             };
-            let over_metadata = |event: &Event| {
-                let Event::Write { at, data: bytes } = event else { return 0 };
+            let over_metadata = |event: &DeviceEvent| {
+                let DeviceEvent::Write { at, data: bytes } = event else { return 0 };
                 let blocks = bytes.chunks(4096).enumerate();
                 blocks.filter(|(i, b)| b[0] == data && was_metadata(at + *i as u64 * 4096)).count()
             };
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn the_short_family_has_every_operation_with_each_way_to_make_it_durable() {
         let count = Family::Seq1.count().unwrap_or(0);
-        let steps: Vec<Step> = (0..count).map(nth).collect();
+        let steps: Vec<CrashStep> = (0..count).map(nth).collect();
         assert!(count >= 240, "{count}");
         for (index, step) in steps.iter().enumerate() {
             assert!(!steps[..index].contains(step), "{step} is there twice");

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The faults to inject, and those that happened. Clones share one state.
 #[derive(Clone, Default)]
 pub struct Faults {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
     yields: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultyState {
     rules: Vec<Rule>,
     trace: Option<Vec<Access>>,
     failed: Vec<Access>,
@@ -38,7 +38,7 @@ impl Faults {
         faults
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultyState> {
         // The state is consistent between any two lines that change it.
         self.state.lock()
     }

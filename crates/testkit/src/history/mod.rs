@@ -6,7 +6,7 @@
 //! "Linearizability", 1990).
 //!
 //! * [`Call`], [`Reply`]: a call and its reply; a [`Target`] executes it, on a volume or on the model.
-//! * [`State`]: the sequential file system, small enough to be copied at every step of the search.
+//! * [`SpecState`]: the sequential file system, small enough to be copied at every step of the search.
 //! * [`search`]: the search for an order.
 //! * [`record`]: random calls by several threads.
 //! * [`table`]: a history for people.
@@ -35,7 +35,7 @@ pub use planted::{Planted, PlantedBug};
 pub use record::{HistoryShape, record};
 pub use runs::Runs;
 pub use search::search;
-pub use spec::State;
+pub use spec::SpecState;
 pub use table::table;
 pub use target::{OnModel, OnVolume, Target};
 pub use waves::Waves;

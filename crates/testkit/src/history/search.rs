@@ -8,7 +8,7 @@
 //! * A call whose reply shows that it changed nothing is ordered as soon as the reply is explained: in any
 //!   order that explains everything, it could as well stand here.
 
-use super::{Event, State};
+use super::{Event, SpecState};
 use std::collections::HashSet;
 
 /// Most events of a history: one bit of a word for each.
@@ -22,7 +22,7 @@ const MOST_EVENTS: usize = 64;
 ///
 /// # Panics
 /// Panics for more than 64 events.
-pub fn search(start: &State, events: &[Event]) -> Result<Vec<usize>, Vec<usize>> {
+pub fn search(start: &SpecState, events: &[Event]) -> Result<Vec<usize>, Vec<usize>> {
     assert!(events.len() <= MOST_EVENTS, "a history of {} events is too long", events.len());
     let mut search = Search { events, tried: HashSet::new(), order: Vec::new(), longest: Vec::new() };
     if search.explains_rest(0, start.clone()) { Ok(search.order) } else { Err(search.longest) }
@@ -30,7 +30,7 @@ pub fn search(start: &State, events: &[Event]) -> Result<Vec<usize>, Vec<usize>>
 
 struct Search<'h> {
     events: &'h [Event],
-    tried: HashSet<(u64, State)>,
+    tried: HashSet<(u64, SpecState)>,
     order: Vec<usize>,
     longest: Vec<usize>,
 }
@@ -38,7 +38,7 @@ struct Search<'h> {
 impl Search<'_> {
     /// Returns true where the events outside `placed` can be ordered; `order` then holds the order. The depth
     /// is the number of events.
-    fn explains_rest(&mut self, mut placed: u64, state: State) -> bool {
+    fn explains_rest(&mut self, mut placed: u64, state: SpecState) -> bool {
         let start = self.order.len();
         let next = loop {
             let candidates = self.candidates(placed);
@@ -105,7 +105,7 @@ mod tests {
     fn calls_that_overlap_may_be_swapped_and_others_may_not() {
         let lookup = Call::Lookup { dir: 1, name: "a" };
         let mkdir = Call::Mkdir { dir: 1, name: "a" };
-        let mut made = State::new(1);
+        let mut made = SpecState::new(1);
         let facts = crate::history::Facts {
             ino: 5,
             kind: lanefs::FileKind::Directory,
@@ -118,8 +118,8 @@ mod tests {
         let missing = Reply::Failed(Code::NotFound);
         let overlapping =
             [event(0, 0, 3, mkdir, made_reply.clone()), event(1, 1, 2, lookup, missing.clone())];
-        assert_eq!(search(&State::new(1), &overlapping), Ok(vec![1, 0]));
+        assert_eq!(search(&SpecState::new(1), &overlapping), Ok(vec![1, 0]));
         let apart = [event(0, 0, 1, mkdir, made_reply), event(1, 2, 3, lookup, missing)];
-        assert_eq!(search(&State::new(1), &apart), Err(vec![0]));
+        assert_eq!(search(&SpecState::new(1), &apart), Err(vec![0]));
     }
 }

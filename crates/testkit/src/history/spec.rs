@@ -7,29 +7,29 @@ use lanefs::{Code, FileKind, RenameMode};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Body {
+enum SpecBody {
     Directory { entries: BTreeMap<Name, u64>, parent: u64 },
     File { links: u32, content: Runs },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Node {
+struct SpecNode {
     perm: u16,
-    body: Body,
+    body: SpecBody,
 }
 
 /// The content of one directory and all below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    nodes: BTreeMap<u64, Node>,
+pub struct SpecState {
+    nodes: BTreeMap<u64, SpecNode>,
 }
 
 type SpecResult<T> = Result<T, Code>;
 
-impl State {
+impl SpecState {
     /// An empty directory with this inode number. Directories above it are not modelled.
     pub fn new(base: u64) -> Self {
-        State { nodes: BTreeMap::from([(base, directory(base))]) }
+        SpecState { nodes: BTreeMap::from([(base, directory(base))]) }
     }
 
     /// Carries the call out. True where it gives the answer that the event has.
@@ -46,8 +46,8 @@ impl State {
             }
             Call::Getattr { ino } => self.facts(ino),
             Call::Create { dir, name } => {
-                let body = Body::File { links: 1, content: Runs::default() };
-                self.make(dir, name, chosen, Node { perm: NEW_PERM, body })
+                let body = SpecBody::File { links: 1, content: Runs::default() };
+                self.make(dir, name, chosen, SpecNode { perm: NEW_PERM, body })
             }
             Call::Mkdir { dir, name } => self.make(dir, name, chosen, directory(dir)),
             Call::Link { ino, dir, name } => self.link(ino, dir, name),
@@ -70,33 +70,33 @@ impl State {
         done.unwrap_or_else(Reply::Failed)
     }
 
-    fn node(&self, ino: u64) -> SpecResult<&Node> {
+    fn node(&self, ino: u64) -> SpecResult<&SpecNode> {
         self.nodes.get(&ino).ok_or(Code::StaleInode)
     }
 
-    fn node_mut(&mut self, ino: u64) -> SpecResult<&mut Node> {
+    fn node_mut(&mut self, ino: u64) -> SpecResult<&mut SpecNode> {
         self.nodes.get_mut(&ino).ok_or(Code::StaleInode)
     }
 
     fn entries(&self, dir: u64) -> SpecResult<&BTreeMap<Name, u64>> {
         match &self.node(dir)?.body {
-            Body::Directory { entries, .. } => Ok(entries),
-            Body::File { .. } => Err(Code::NotDirectory),
+            SpecBody::Directory { entries, .. } => Ok(entries),
+            SpecBody::File { .. } => Err(Code::NotDirectory),
         }
     }
 
     /// Entries of an inode that is known to be a directory.
     fn entries_mut(&mut self, dir: u64) -> SpecResult<&mut BTreeMap<Name, u64>> {
         match &mut self.node_mut(dir)?.body {
-            Body::Directory { entries, .. } => Ok(entries),
-            Body::File { .. } => Err(Code::NotDirectory),
+            SpecBody::Directory { entries, .. } => Ok(entries),
+            SpecBody::File { .. } => Err(Code::NotDirectory),
         }
     }
 
     fn content(&mut self, ino: u64) -> SpecResult<&mut Runs> {
         match &mut self.node_mut(ino)?.body {
-            Body::File { content, .. } => Ok(content),
-            Body::Directory { .. } => Err(Code::IsDirectory),
+            SpecBody::File { content, .. } => Ok(content),
+            SpecBody::Directory { .. } => Err(Code::IsDirectory),
         }
     }
 
@@ -106,8 +106,8 @@ impl State {
 
     fn kind(&self, ino: u64) -> SpecResult<FileKind> {
         Ok(match self.node(ino)?.body {
-            Body::Directory { .. } => FileKind::Directory,
-            Body::File { .. } => FileKind::File,
+            SpecBody::Directory { .. } => FileKind::Directory,
+            SpecBody::File { .. } => FileKind::File,
         })
     }
 
@@ -118,15 +118,15 @@ impl State {
     fn facts(&self, ino: u64) -> SpecResult<Reply> {
         let node = self.node(ino)?;
         let (links, size) = match &node.body {
-            Body::File { links, content } => (*links, u64::from(content.len())),
-            Body::Directory { entries, .. } => {
+            SpecBody::File { links, content } => (*links, u64::from(content.len())),
+            SpecBody::Directory { entries, .. } => {
                 (2 + entries.values().filter(|child| self.is_directory(**child)).count() as u32, 0)
             }
         };
         Ok(Reply::Attributes(Facts { ino, kind: self.kind(ino)?, perm: node.perm, links, size }))
     }
 
-    fn make(&mut self, dir: u64, name: Name, chosen: u64, node: Node) -> SpecResult<Reply> {
+    fn make(&mut self, dir: u64, name: Name, chosen: u64, node: SpecNode) -> SpecResult<Reply> {
         if self.entries(dir)?.contains_key(name) {
             return Err(Code::Exists);
         }
@@ -144,8 +144,8 @@ impl State {
             return Err(Code::Exists);
         }
         match &mut self.node_mut(ino)?.body {
-            Body::Directory { .. } => return Err(Code::NotPermitted),
-            Body::File { links, .. } => *links += 1,
+            SpecBody::Directory { .. } => return Err(Code::NotPermitted),
+            SpecBody::File { links, .. } => *links += 1,
         }
         self.entries_mut(dir)?.insert(name, ino);
         self.facts(ino)
@@ -153,7 +153,7 @@ impl State {
 
     /// Subtracts one link of a file.
     fn drop_link(&mut self, ino: u64) -> SpecResult<()> {
-        if let Body::File { links, .. } = &mut self.node_mut(ino)?.body {
+        if let SpecBody::File { links, .. } = &mut self.node_mut(ino)?.body {
             *links -= 1;
             if *links > 0 {
                 return Ok(());
@@ -191,7 +191,7 @@ impl State {
                 return true;
             }
             match self.nodes.get(&at).map(|node| &node.body) {
-                Some(Body::Directory { parent, .. }) if *parent != at => at = *parent,
+                Some(SpecBody::Directory { parent, .. }) if *parent != at => at = *parent,
                 _ => return false,
             }
         }
@@ -245,7 +245,7 @@ impl State {
     /// Adds a name for an inode that may come from another directory.
     fn add_name(&mut self, ino: u64, dir: u64, name: Name) -> SpecResult<()> {
         self.entries_mut(dir)?.insert(name, ino);
-        if let Body::Directory { parent, .. } = &mut self.node_mut(ino)?.body {
+        if let SpecBody::Directory { parent, .. } = &mut self.node_mut(ino)?.body {
             *parent = dir;
         }
         Ok(())
@@ -260,6 +260,6 @@ impl State {
     }
 }
 
-fn directory(parent: u64) -> Node {
-    Node { perm: NEW_PERM, body: Body::Directory { entries: BTreeMap::new(), parent } }
+fn directory(parent: u64) -> SpecNode {
+    SpecNode { perm: NEW_PERM, body: SpecBody::Directory { entries: BTreeMap::new(), parent } }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A sound image.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub struct MutationBase {
     /// Name, part of a case's identity.
     pub name: &'static str,
     /// The volume.
@@ -29,7 +29,7 @@ type Fill = fn(&Volume) -> Result<()>;
 
 /// The end of a base.
 #[derive(Clone, Copy)]
-enum End {
+enum BaseEnd {
     /// It was in memory, so it has no journal.
     Memory,
     /// It was on a device, and closed.
@@ -38,18 +38,18 @@ enum End {
     Crashed,
 }
 
-const RECIPES: [(&str, InodeSize, u64, u64, End, Fill); 11] = [
-    ("empty", InodeSize::B256, 8, 3, End::Memory, |_| Ok(())),
-    ("small-256", InodeSize::B256, 8, 25, End::Memory, small),
-    ("small-128", InodeSize::B128, 8, 20, End::Memory, small),
-    ("region-256", InodeSize::B256, 8, 15, End::Memory, |volume| wide(volume, 200)),
-    ("tree-256", InodeSize::B256, 8, 15, End::Memory, |volume| wide(volume, 1500)),
-    ("tree-128", InodeSize::B128, 8, 8, End::Memory, |volume| wide(volume, 900)),
-    ("maps-256", InodeSize::B256, 16, 12, End::Memory, maps),
-    ("two-levels", InodeSize::B128, 16, 1, End::Memory, two_levels),
-    ("closed-256", InodeSize::B256, 8, 15, End::Closed, small),
-    ("crashed-256", InodeSize::B256, 8, 20, End::Crashed, small),
-    (ONE_HASH, InodeSize::B256, 8, 8, End::Memory, one_hash_names),
+const RECIPES: [(&str, InodeSize, u64, u64, BaseEnd, Fill); 11] = [
+    ("empty", InodeSize::B256, 8, 3, BaseEnd::Memory, |_| Ok(())),
+    ("small-256", InodeSize::B256, 8, 25, BaseEnd::Memory, small),
+    ("small-128", InodeSize::B128, 8, 20, BaseEnd::Memory, small),
+    ("region-256", InodeSize::B256, 8, 15, BaseEnd::Memory, |volume| wide(volume, 200)),
+    ("tree-256", InodeSize::B256, 8, 15, BaseEnd::Memory, |volume| wide(volume, 1500)),
+    ("tree-128", InodeSize::B128, 8, 8, BaseEnd::Memory, |volume| wide(volume, 900)),
+    ("maps-256", InodeSize::B256, 16, 12, BaseEnd::Memory, maps),
+    ("two-levels", InodeSize::B128, 16, 1, BaseEnd::Memory, two_levels),
+    ("closed-256", InodeSize::B256, 8, 15, BaseEnd::Closed, small),
+    ("crashed-256", InodeSize::B256, 8, 20, BaseEnd::Crashed, small),
+    (ONE_HASH, InodeSize::B256, 8, 8, BaseEnd::Memory, one_hash_names),
 ];
 
 /// Seed of the directory hash of the others, so that a seed of the mutator gives the same image each time.
@@ -62,7 +62,7 @@ const ONE_HASH: &str = "one-hash";
 ///
 /// # Errors
 /// A sound volume that cannot be made or read, which is not an effect of any mutation.
-pub fn bases() -> std::result::Result<Vec<Base>, String> {
+pub fn bases() -> std::result::Result<Vec<MutationBase>, String> {
     let mut bases = Vec::new();
     for (name, inode_size, mib, weight, end, fill) in RECIPES {
         let mut options = options(mib << 20, inode_size);
@@ -72,14 +72,14 @@ pub fn bases() -> std::result::Result<Vec<Base>, String> {
         let made = make(&options, end, fill);
         let (bytes, paths) = made.map_err(|error: Error| format!("base {name}: {error}"))?;
         let image = Image::new(&bytes).map_err(|text| format!("base {name}: {text}"))?;
-        bases.push(Base { name, image, paths, weight });
+        bases.push(MutationBase { name, image, paths, weight });
     }
     Ok(bases)
 }
 
 /// Makes a volume. Returns its bytes, and some of its paths.
-fn make(options: &CreateOptions, end: End, fill: Fill) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
-    if matches!(end, End::Memory) {
+fn make(options: &CreateOptions, end: BaseEnd, fill: Fill) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    if matches!(end, BaseEnd::Memory) {
         let volume = Volume::create_memory(options)?;
         fill(&volume)?;
         let paths = some_paths(&volume)?;
@@ -93,7 +93,7 @@ fn make(options: &CreateOptions, end: End, fill: Fill) -> Result<(Vec<u8>, Vec<V
     fill(&volume)?;
     let paths = some_paths(&volume)?;
     volume.sync()?;
-    if matches!(end, End::Crashed) {
+    if matches!(end, BaseEnd::Crashed) {
         volume.write_file("/after a sync", b"so that the log has two commits")?;
         volume.mkdir_all("/later", 0o755)?;
         volume.sync()?;

@@ -1,6 +1,6 @@
 //! The work on a hostile image. Errors are fine; panics, endless work and repairs that do not last are not.
 
-use super::bases::Base;
+use super::bases::MutationBase;
 use super::work::{open_again, work};
 use crate::naive::{Naive, Source};
 use crate::ops::bulk_name;
@@ -20,7 +20,7 @@ const MOST_PAGES: usize = 30;
 
 /// The progress of the work on an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct ExerciseEffort {
     /// It could be opened.
     pub opened: bool,
     /// Inodes visited.
@@ -39,8 +39,8 @@ pub struct Effort {
 /// A finding of a check right after a repair that reported success, or after sound operations on the repaired
 /// volume; an operation that fails on the repaired volume; a volume that a repair called sound and that does
 /// not open.
-pub fn exercise(bytes: Vec<u8>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
-    let mut effort = Effort::default();
+pub fn exercise(bytes: Vec<u8>, base: &MutationBase, numbers: &mut Seeded) -> Result<ExerciseEffort, String> {
+    let mut effort = ExerciseEffort::default();
     let medium = MemoryDevice::new(bytes);
     let open = |access| {
         // No background commit: whether one comes in between would depend on the machine.
@@ -120,13 +120,13 @@ fn sound(volume: &Volume, when: &str) -> Result<(), String> {
     }
 }
 
-fn tally<T>(effort: &mut Effort, result: lanefs::Result<T>) -> Option<T> {
+fn tally<T>(effort: &mut ExerciseEffort, result: lanefs::Result<T>) -> Option<T> {
     effort.errors += usize::from(result.is_err());
     result.ok()
 }
 
 /// Visits every inode that can be reached, up to a limit, and reads all of it.
-fn walk(volume: &Volume, effort: &mut Effort) {
+fn walk(volume: &Volume, effort: &mut ExerciseEffort) {
     let mut pending = vec![volume.root()];
     let mut left = MOST_INODES;
     while let Some(dir) = pending.pop() {
@@ -151,7 +151,7 @@ fn walk(volume: &Volume, effort: &mut Effort) {
     }
 }
 
-fn inode(volume: &Volume, ino: Ino, effort: &mut Effort) {
+fn inode(volume: &Volume, ino: Ino, effort: &mut ExerciseEffort) {
     let Some(attr) = tally(effort, volume.getattr(ino)) else { return };
     for name in tally(effort, volume.listxattr(ino)).unwrap_or_default() {
         tally(effort, volume.getxattr(&OWNER, ino, &name));
@@ -174,7 +174,7 @@ fn inode(volume: &Volume, ino: Ino, effort: &mut Effort) {
     }
 }
 
-fn resolve(volume: &Volume, base: &Base, effort: &mut Effort) {
+fn resolve(volume: &Volume, base: &MutationBase, effort: &mut ExerciseEffort) {
     let mut paths = base.paths.clone();
     paths.extend([b"/no/such/path".to_vec(), b"/loop/x".to_vec(), b"a/../b/./c//".to_vec(), vec![b'z'; 300]]);
     for follow in [true, false] {
@@ -184,7 +184,7 @@ fn resolve(volume: &Volume, base: &Base, effort: &mut Effort) {
 }
 
 /// Changes of every kind, in the root directory and in one below it.
-fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
+fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut ExerciseEffort) {
     let root = volume.root();
     let entries = tally(effort, volume.readdir(&OWNER, root, 0, 100)).unwrap_or_default();
     let below =
@@ -231,7 +231,7 @@ fn change(volume: &Volume, numbers: &mut Seeded, effort: &mut Effort) {
     tally(effort, volume.sync());
 }
 
-fn data(volume: &Volume, ino: Ino, effort: &mut Effort) {
+fn data(volume: &Volume, ino: Ino, effort: &mut ExerciseEffort) {
     tally(effort, volume.write(&OWNER, ino, 0, &[1; 100]));
     tally(effort, volume.write(&OWNER, ino, 10_000, &[2; 9000]));
     tally(effort, volume.write(&OWNER, ino, 7 << 20, b"far"));

@@ -1,6 +1,6 @@
 //! A small volume as its blocks that are not zero, and the positions of its metadata.
 
-use super::log::Log;
+use super::log::JournalLog;
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
@@ -34,7 +34,7 @@ pub struct Image {
     /// The superblock.
     pub superblock: Superblock,
     /// The content of the journal.
-    pub log: Log,
+    pub log: JournalLog,
 }
 
 impl Image {
@@ -50,8 +50,13 @@ impl Image {
             .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
             .map(|(index, block)| (index as u64, block.to_vec()))
             .collect();
-        let mut image =
-            Image { size: bytes.len() as u64, blocks, metadata: Vec::new(), superblock, log: Log::default() };
+        let mut image = Image {
+            size: bytes.len() as u64,
+            blocks,
+            metadata: Vec::new(),
+            superblock,
+            log: JournalLog::default(),
+        };
         image.find_metadata();
         image.find_log();
         image.normalise();
@@ -101,7 +106,7 @@ impl Image {
     }
 
     fn find_log(&mut self) {
-        let log = Log::read(&self.superblock, |at| self.block(at));
+        let log = JournalLog::read(&self.superblock, |at| self.block(at));
         let kinds: BTreeMap<u64, BlockKind> = self.metadata.iter().map(|m| (m.at, m.kind)).collect();
         let own = log.own.iter().map(|at| (*at, *at, BlockKind::Journal));
         let copies = log.copies.iter().filter_map(|(at, home)| Some((*at, *home, *kinds.get(home)?)));

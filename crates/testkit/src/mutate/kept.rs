@@ -3,7 +3,7 @@
 //! Each case is written in terms of the format's structures. A seed of the mutator would mean other damage
 //! as soon as the format, a base or the mutator changes.
 
-use super::bases::Base;
+use super::bases::MutationBase;
 use super::editor::Editor;
 use lanefs_format::{
     BLOCK, BlockKind, Pointer, SUPERBLOCK_COPY, SumPlace, chunk_entry, dir, extent, group, inode,
@@ -25,7 +25,7 @@ impl KeptCase {
     ///
     /// # Errors
     /// A base image without the structure that is damaged.
-    pub fn editor<'b>(&self, base: &'b Base) -> Result<Editor<'b>, String> {
+    pub fn editor<'b>(&self, base: &'b MutationBase) -> Result<Editor<'b>, String> {
         let mut editor = Editor::new(&base.image);
         (self.damage)(&mut editor);
         editor.seal();

@@ -17,7 +17,7 @@ pub struct LoggedCommit {
 
 /// The content of a journal.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct JournalLog {
     /// Positions of the header, and of all descriptors, revocations and records.
     pub own: Vec<u64>,
     /// Copies of other blocks in these commits: position in the journal, and home position.
@@ -26,10 +26,10 @@ pub struct Log {
     pub commits: Vec<LoggedCommit>,
 }
 
-impl Log {
+impl JournalLog {
     /// Reads the journal of a sound image.
     pub fn read<'b>(superblock: &Superblock, block: impl Fn(u64) -> &'b [u8]) -> Self {
-        let mut log = Log::default();
+        let mut log = JournalLog::default();
         let sums = superblock.sums();
         let mut open = LoggedCommit::default();
         let mut copies_left: Vec<u64> = Vec::new();

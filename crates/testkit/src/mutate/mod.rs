@@ -13,24 +13,24 @@ mod log;
 mod mutation;
 mod work;
 
-pub use bases::{Base, bases};
+pub use bases::{MutationBase, bases};
 pub use editor::Editor;
-pub use exercise::{Effort, exercise};
+pub use exercise::{ExerciseEffort, exercise};
 pub use image::{Image, MetadataBlock};
 pub use kept::{KEPT_CASES, KeptCase};
-pub use log::{Log, LoggedCommit};
+pub use log::{JournalLog, LoggedCommit};
 pub use mutation::mutate;
 
 use crate::seeded::Seeded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Describes the mutations of a case in words.
-pub fn describe(base: &Base, seed: u64) -> String {
+pub fn describe(base: &MutationBase, seed: u64) -> String {
     mutate(&mut Editor::new(&base.image), &mut Seeded::new(seed)).join("; ")
 }
 
 /// Makes the image of a case.
-pub fn hostile(base: &Base, seed: u64) -> Vec<u8> {
+pub fn hostile(base: &MutationBase, seed: u64) -> Vec<u8> {
     let mut numbers = Seeded::new(seed);
     let mut editor = Editor::new(&base.image);
     mutate(&mut editor, &mut numbers);
@@ -41,7 +41,7 @@ pub fn hostile(base: &Base, seed: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// A panic, or a finding of a check after a repair, with the case and its mutations.
-pub fn run_case(base: &Base, seed: u64) -> Result<Effort, String> {
+pub fn run_case(base: &MutationBase, seed: u64) -> Result<ExerciseEffort, String> {
     let mut numbers = Seeded::new(seed);
     let mut editor = Editor::new(&base.image);
     let mutations = mutate(&mut editor, &mut numbers);
@@ -53,14 +53,14 @@ pub fn run_case(base: &Base, seed: u64) -> Result<Effort, String> {
 ///
 /// # Errors
 /// As [`run_case`].
-pub fn run_kept(case: &KeptCase, base: &Base, seed: u64) -> Result<Effort, String> {
+pub fn run_kept(case: &KeptCase, base: &MutationBase, seed: u64) -> Result<ExerciseEffort, String> {
     let editor = case.editor(base)?;
     run(editor, base, &mut Seeded::new(seed))
         .map_err(|text| format!("{} in {}, work {seed}: {text}", case.name, base.name))
 }
 
 /// Works on an image. A panic is an error.
-fn run(editor: Editor<'_>, base: &Base, numbers: &mut Seeded) -> Result<Effort, String> {
+fn run(editor: Editor<'_>, base: &MutationBase, numbers: &mut Seeded) -> Result<ExerciseEffort, String> {
     let bytes = editor.into_bytes(numbers);
     catch_unwind(AssertUnwindSafe(|| exercise(bytes, base, numbers))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

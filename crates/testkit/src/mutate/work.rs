@@ -11,7 +11,7 @@ const HERE: &[u8] = b"work after a repair";
 const PATH: &str = "/work after a repair";
 
 /// An operation that failed, and why.
-type Outcome<T = ()> = Result<T, String>;
+type WorkOutcome<T = ()> = Result<T, String>;
 
 fn step<T>(what: &str, result: lanefs::Result<T>) -> Result<Option<T>, String> {
     match result {
@@ -26,7 +26,7 @@ fn step<T>(what: &str, result: lanefs::Result<T>) -> Result<Option<T>, String> {
 ///
 /// # Errors
 /// The operation that failed, or read something else than was written. A full volume is not a failure.
-pub(super) fn work(volume: &Volume) -> Outcome {
+pub(super) fn work(volume: &Volume) -> WorkOutcome {
     let root = volume.root();
     let Some(dir) = step("mkdir", volume.mkdir(&OWNER, root, HERE, 0o755))? else { return Ok(()) };
     in_directory(volume, dir.ino)?;
@@ -44,7 +44,7 @@ pub(super) fn work(volume: &Volume) -> Outcome {
     step("sync", volume.sync()).map(drop)
 }
 
-fn in_directory(volume: &Volume, dir: Ino) -> Outcome {
+fn in_directory(volume: &Volume, dir: Ino) -> WorkOutcome {
     // So many that the directory passes from its small form to one with regions.
     for number in 0..60 {
         let name = format!("file {number}");
@@ -82,7 +82,7 @@ fn in_directory(volume: &Volume, dir: Ino) -> Outcome {
 
 /// Accepts data that do not match their checksum: a mutation may have changed either, and a repair looks at
 /// neither.
-fn content<T>(what: &str, result: lanefs::Result<T>) -> Outcome {
+fn content<T>(what: &str, result: lanefs::Result<T>) -> WorkOutcome {
     match result {
         Ok(_) | Err(Error::WrongData { .. }) => Ok(()),
         Err(error) => Err(format!("{what} failed after a repair: {error}")),
@@ -90,7 +90,7 @@ fn content<T>(what: &str, result: lanefs::Result<T>) -> Outcome {
 }
 
 /// Lists the whole tree, and reads the attributes of every inode and the start of every file.
-fn everything_can_be_read(volume: &Volume) -> Outcome {
+fn everything_can_be_read(volume: &Volume) -> WorkOutcome {
     let failed = |what: &str, error: Error| format!("{what} failed after a repair: {error}");
     let mut open = vec![volume.root()];
     let mut buffer = vec![0; 5000];
@@ -124,7 +124,7 @@ fn everything_can_be_read(volume: &Volume) -> Outcome {
 ///
 /// # Errors
 /// It cannot be opened.
-pub(super) fn open_again(open: impl Fn(Access) -> lanefs::Result<Volume>) -> Outcome<Volume> {
+pub(super) fn open_again(open: impl Fn(Access) -> lanefs::Result<Volume>) -> WorkOutcome<Volume> {
     drop(open(Access::Read).map_err(|e| format!("cannot be opened for reading after a repair: {e}"))?);
     open(Access::Write).map_err(|e| format!("cannot be opened for writing after a repair: {e}"))
 }

@@ -2,7 +2,7 @@
 
 use super::blocks::Naive;
 use super::bytes::Words;
-use super::claims::User;
+use super::claims::BlockUser;
 use super::inode::{DIRECTORY, Inode};
 use super::{BLOCK, Read, ensure};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl Naive<'_> {
         }
         let (mut at, mut bytes, mut blocks) = (word, Vec::new(), 0);
         while at != 0 {
-            self.claims.claim(at, 1, User::Metadata(9, inode.number))?;
+            self.claims.claim(at, 1, BlockUser::Metadata(9, inode.number))?;
             let block = self.metadata(at, 9, inode.number)?;
             let len = block.u64(24) as usize;
             ensure((1..=BLOCK as usize - 32).contains(&len), || {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Owner of a block in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum User {
+pub(super) enum BlockUser {
     /// Superblocks, journal, group table.
     System,
     /// File data of an inode.
@@ -17,11 +17,11 @@ pub(super) enum User {
 
 /// All blocks in use by number.
 #[derive(Default)]
-pub(super) struct Claims(RefCell<BTreeMap<u64, User>>);
+pub(super) struct Claims(RefCell<BTreeMap<u64, BlockUser>>);
 
 impl Claims {
     /// Claims `count` blocks from position `at` on.
-    pub(super) fn claim(&self, at: u64, count: u64, user: User) -> Read<()> {
+    pub(super) fn claim(&self, at: u64, count: u64, user: BlockUser) -> Read<()> {
         let mut claims = self.0.borrow_mut();
         for block in at / BLOCK..at / BLOCK + count {
             if let Some(other) = claims.insert(block, user) {
@@ -32,7 +32,7 @@ impl Claims {
     }
 
     /// The user of a block, by number.
-    pub(super) fn get(&self, block: u64) -> Option<User> {
+    pub(super) fn get(&self, block: u64) -> Option<BlockUser> {
         self.0.borrow().get(&block).copied()
     }
 }

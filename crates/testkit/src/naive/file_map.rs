@@ -2,7 +2,7 @@
 
 use super::blocks::Naive;
 use super::bytes::Words;
-use super::claims::User;
+use super::claims::BlockUser;
 use super::inode::{DIRECTORY, Inode};
 use super::{BLOCK, Read, ensure, wrong};
 
@@ -101,14 +101,14 @@ impl Naive<'_> {
     /// Claims the blocks of a map. Returns their number.
     pub(super) fn claim_map(&self, inode: &Inode, map: &FileMap) -> Read<u64> {
         let user = match inode.kind() {
-            DIRECTORY => User::Metadata(6, inode.number),
-            _ => User::Data(inode.number),
+            DIRECTORY => BlockUser::Metadata(6, inode.number),
+            _ => BlockUser::Data(inode.number),
         };
         for extent in &map.extents {
             self.claims.claim(extent.at, extent.blocks, user)?;
         }
         for at in &map.pointers {
-            self.claims.claim(*at, 1, User::Metadata(5, inode.number))?;
+            self.claims.claim(*at, 1, BlockUser::Metadata(5, inode.number))?;
         }
         Ok(map.extents.iter().map(|extent| extent.blocks).sum::<u64>() + map.pointers.len() as u64)
     }

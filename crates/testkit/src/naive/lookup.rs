@@ -1,7 +1,7 @@
 //! Lookups of names, by the four forms of a directory.
 
 use super::bytes::Words;
-use super::claims::User;
+use super::claims::BlockUser;
 use super::directory::Directory;
 use super::hash::hash;
 use super::{BLOCK, Read, ensure, wrong};
@@ -77,7 +77,7 @@ impl Directory<'_, '_> {
                 continue;
             }
             blocks += 1;
-            self.volume.claims.claim(at, 1, User::Metadata(7, self.inode.number))?;
+            self.volume.claims.claim(at, 1, BlockUser::Metadata(7, self.inode.number))?;
             let block = self.tree_block(at)?;
             let count = usize::from(block.u16(2));
             let form = if level == 1 { 2 } else { 3 };
@@ -106,7 +106,7 @@ impl Directory<'_, '_> {
         }
         ensure(dummies.len() == regions.len(), || format!("{} dummies", dummies.len()))?;
         for region in regions {
-            self.volume.claims.claim(region.index, 1, User::Metadata(8, self.inode.number))?;
+            self.volume.claims.claim(region.index, 1, BlockUser::Metadata(8, self.inode.number))?;
             let index = self.volume.metadata(region.index, 8, self.inode.number)?;
             let dummy = dummies.get(&region.lowest).copied();
             ensure(dummy == Some((index.u64(16), region.index)), || {

@@ -2,7 +2,7 @@
 
 use super::blocks::{Naive, SUMS_IN_GROUP};
 use super::bytes::Words;
-use super::claims::User;
+use super::claims::BlockUser;
 use super::superblock::COPY;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_TABLE_BLOCKS, GROUP_BLOCKS, GROUP_CHUNKS, Read, ensure};
 
@@ -10,10 +10,10 @@ impl Naive<'_> {
     /// Claims the blocks that no inode owns.
     pub(super) fn claim_system(&self) -> Read<()> {
         let s = &self.superblock;
-        self.claims.claim(0, 1, User::System)?;
-        self.claims.claim(COPY, 1, User::System)?;
-        self.claims.claim(s.groups, s.group_count, User::System)?;
-        self.claims.claim(s.journal, s.journal_blocks, User::System)
+        self.claims.claim(0, 1, BlockUser::System)?;
+        self.claims.claim(COPY, 1, BlockUser::System)?;
+        self.claims.claim(s.groups, s.group_count, BlockUser::System)?;
+        self.claims.claim(s.journal, s.journal_blocks, BlockUser::System)
     }
 
     /// Compares bitmaps and chunk tables with the claims, after all inodes were visited.
@@ -61,7 +61,7 @@ impl Naive<'_> {
                 (0, None) => ensure(entry == [0; 16], || format!("entry of the free block {position:#x}"))?,
                 (4, user) => self.check_inode_block(position, entry, user)?,
                 (SUMS_IN_GROUP, None) if self.sums_block_of(number, position) => {}
-                (kind, Some(User::Metadata(k, o))) if (k, o) == (kind, owner) => {
+                (kind, Some(BlockUser::Metadata(k, o))) if (k, o) == (kind, owner) => {
                     ensure(entry.u8(1) == 0, || format!("entry of {position:#x}"))?;
                     ensure(kind == 5 || entry.u32(4) == 0, || {
                         format!("checksum in the entry of {position:#x}")
@@ -78,7 +78,7 @@ impl Naive<'_> {
     }
 
     /// A block of inodes: as many in use as its entry says, and all of them visited.
-    fn check_inode_block(&self, position: u64, entry: &[u8], user: Option<User>) -> Read<()> {
+    fn check_inode_block(&self, position: u64, entry: &[u8], user: Option<BlockUser>) -> Read<()> {
         ensure(user.is_none() && entry.u64(8) == 0 && entry.u32(4) == 0, || {
             format!("block of inodes {position:#x}: {entry:?}, used by {user:?}")
         })?;

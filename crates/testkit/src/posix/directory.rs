@@ -15,15 +15,15 @@ use rustix::process::{Gid, Uid};
 use std::path::{Path, PathBuf};
 
 /// A directory, whose calls are system calls. Callers other than root need root.
-pub struct Directory(PathBuf);
+pub struct TestDirectory(PathBuf);
 
 /// Buffer for listings: small, so that a listing of a few hundred names has several pieces.
 const LIST_BYTES: usize = 1024;
 
-impl Directory {
+impl TestDirectory {
     /// The directory at a path.
-    pub fn new(path: &Path) -> Directory {
-        Directory(path.to_owned())
+    pub fn new(path: &Path) -> TestDirectory {
+        TestDirectory(path.to_owned())
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -57,7 +57,7 @@ fn timespec(time: Time) -> Timespec {
     Timespec { tv_sec: time.seconds(), tv_nsec: time.nanoseconds().into() }
 }
 
-impl PosixFs for Directory {
+impl PosixFs for TestDirectory {
     type File = OwnedFd;
 
     fn open(&self, by: &User, path: &str, flags: OFlags, mode: u32) -> Result<OwnedFd> {

@@ -9,7 +9,7 @@ mod cases;
 mod directory;
 
 pub use cases::{files, names, privileges, space, xattrs};
-pub use directory::Directory;
+pub use directory::TestDirectory;
 
 use crate::engine::Stat;
 use lanefs::{Caller, SetAttr};

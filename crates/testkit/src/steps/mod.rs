@@ -6,7 +6,7 @@
 
 mod tree;
 
-pub use tree::{Entry, Tree, tree_of_model, tree_of_volume};
+pub use tree::{StepEntry, StepTree, tree_of_model, tree_of_volume};
 
 use crate::engine::{Engine, EngineError, EngineResult, Handle};
 use crate::model::{Model, ROOT};

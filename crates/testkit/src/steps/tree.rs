@@ -11,7 +11,7 @@ const CALLER: Caller = Caller::OWNER;
 
 /// The inode that a path names, without times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct StepEntry {
     /// Type.
     pub kind: FileKind,
     /// Permission bits.
@@ -27,21 +27,21 @@ pub struct Entry {
 }
 
 /// Every path below the root directory.
-pub type Tree = BTreeMap<Vec<u8>, Entry>;
+pub type StepTree = BTreeMap<Vec<u8>, StepEntry>;
 
 /// Makes a tree of entries with their inode numbers.
-fn finish(found: BTreeMap<Vec<u8>, (u64, Entry)>) -> Tree {
+fn finish(found: BTreeMap<Vec<u8>, (u64, StepEntry)>) -> StepTree {
     let mut first = HashMap::new();
-    let mut tree = Tree::new();
+    let mut tree = StepTree::new();
     for (path, (inode, entry)) in found {
         let first_path = first.entry(inode).or_insert_with(|| path.clone()).clone();
-        tree.insert(path, Entry { first_path, ..entry });
+        tree.insert(path, StepEntry { first_path, ..entry });
     }
     tree
 }
 
 /// Returns the content of the model.
-pub fn tree_of_model(model: &mut Model) -> Tree {
+pub fn tree_of_model(model: &mut Model) -> StepTree {
     let mut found = BTreeMap::new();
     let mut open = vec![(ROOT, b"/".to_vec())];
     while let Some((dir, path)) = open.pop() {
@@ -59,7 +59,10 @@ pub fn tree_of_model(model: &mut Model) -> Tree {
             }
             let xattr = model.getxattr(&CALLER, node, XATTR).ok();
             let (kind, perm, links) = (stat.kind, stat.perm, stat.links);
-            found.insert(path, (node, Entry { kind, perm, links, content, xattr, first_path: Vec::new() }));
+            found.insert(
+                path,
+                (node, StepEntry { kind, perm, links, content, xattr, first_path: Vec::new() }),
+            );
         }
     }
     finish(found)
@@ -69,7 +72,7 @@ pub fn tree_of_model(model: &mut Model) -> Tree {
 ///
 /// # Errors
 /// Those of the volume.
-pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
+pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<StepTree> {
     let mut found = BTreeMap::new();
     let mut open = vec![(volume.root(), b"/".to_vec())];
     while let Some((dir, path)) = open.pop() {
@@ -90,7 +93,7 @@ pub fn tree_of_volume(volume: &Volume) -> lanefs::Result<Tree> {
     Ok(finish(found))
 }
 
-fn look(volume: &Volume, ino: Ino) -> lanefs::Result<Entry> {
+fn look(volume: &Volume, ino: Ino) -> lanefs::Result<StepEntry> {
     let attr = volume.getattr(ino)?;
     let mut content = Vec::new();
     match attr.kind {
@@ -107,5 +110,12 @@ fn look(volume: &Volume, ino: Ino) -> lanefs::Result<Entry> {
         Err(error) if error.code() == Code::NoAttribute => None,
         Err(error) => return Err(error),
     };
-    Ok(Entry { kind: attr.kind, perm: attr.perm, links: attr.links, content, xattr, first_path: Vec::new() })
+    Ok(StepEntry {
+        kind: attr.kind,
+        perm: attr.perm,
+        links: attr.links,
+        content,
+        xattr,
+        first_path: Vec::new(),
+    })
 }

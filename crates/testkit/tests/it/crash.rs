@@ -4,7 +4,7 @@
 //! `LANEFS_SEED` set the number of states and the first workload of the long test.
 
 use lanefs_testkit::crash::{
-    Case, Effort, Failure, Family, FlushKind, Plant, Recording, Tally, Workload, all_workloads,
+    Case, CrashFailure, Effort, Family, FlushKind, Plant, Recording, Tally, Workload, all_workloads,
     corrupt_commits, explore, plant, random_workloads, record, run_case, run_many, run_workload,
 };
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-fn passes<T>(result: Result<T, Box<Failure>>) -> T {
+fn passes<T>(result: Result<T, Box<CrashFailure>>) -> T {
     result.unwrap_or_else(|failure| panic!("{failure}"))
 }
 

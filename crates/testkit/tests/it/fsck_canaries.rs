@@ -10,7 +10,7 @@ use lanefs_format::{
     UNIT, chunk_entry, chunk_header, dir, dir_inode_256, extent, group, inode, superblock::CLEAN,
     superblock::fields, xattr_block,
 };
-use lanefs_testkit::mutate::{Base, Editor, bases};
+use lanefs_testkit::mutate::{Editor, MutationBase, bases};
 use lanefs_testkit::naive::Naive;
 use lanefs_testkit::seeded::Seeded;
 
@@ -498,7 +498,7 @@ fn used_slot(e: &Editor<'_>) -> (u64, usize) {
 /// Faults that do no harm to a reader, who therefore does not look for them.
 const UNSEEN_BY_READER: &[&str] = &["one copy of the superblock is changed"];
 
-fn examine(row: &Row, base: &Base) -> Result<(), String> {
+fn examine(row: &Row, base: &MutationBase) -> Result<(), String> {
     let mut editor = Editor::new(&base.image);
     (row.plant)(&mut editor);
     if editor.differs().is_none() {

@@ -6,7 +6,7 @@
 //! and its mutations before the test tries it, for bugs that end the whole process, such as an exhausted
 //! stack or memory.
 
-use lanefs_testkit::mutate::{Base, Effort, KEPT_CASES, bases, describe, run_case, run_kept};
+use lanefs_testkit::mutate::{ExerciseEffort, KEPT_CASES, MutationBase, bases, describe, run_case, run_kept};
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -19,7 +19,7 @@ const KEPT_ORDERS: u64 = 8;
 /// Failures after which a thread stops.
 const MOST_FAILURES: usize = 10;
 
-fn base_for(bases: &[Base], seed: u64) -> &Base {
+fn base_for(bases: &[MutationBase], seed: u64) -> &MutationBase {
     if let Ok(name) = std::env::var("LANEFS_BASE") {
         return bases.iter().find(|base| base.name == name).expect("LANEFS_BASE names a base image");
     }
@@ -40,7 +40,7 @@ fn tried<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     done.map_err(|text| format!("{text}\n  {location}"))
 }
 
-fn attempt(base: &Base, seed: u64, watchdog: &Watchdog) -> Result<Effort, String> {
+fn attempt(base: &MutationBase, seed: u64, watchdog: &Watchdog) -> Result<ExerciseEffort, String> {
     watchdog.at(|| format!("seed {seed} of {}", base.name));
     if std::env::var_os("LANEFS_TRACE").is_some() {
         eprintln!("case {} {seed}: {}", base.name, describe(base, seed));
@@ -55,7 +55,7 @@ fn attempt(base: &Base, seed: u64, watchdog: &Watchdog) -> Result<Effort, String
 }
 
 /// Tries the kept cases, each with several orders of work. Returns the failures.
-fn kept(bases: &[Base]) -> Vec<String> {
+fn kept(bases: &[MutationBase]) -> Vec<String> {
     let watchdog = Watchdog::new("kept cases");
     let mut failures = Vec::new();
     for case in KEPT_CASES {
@@ -71,7 +71,7 @@ fn kept(bases: &[Base]) -> Vec<String> {
 }
 
 /// Tries the images of one thread's seeds. Failures are collected, because one bug fails many images.
-fn work(bases: &[Base], seeds: Seeds) -> (Vec<Effort>, Vec<String>) {
+fn work(bases: &[MutationBase], seeds: Seeds) -> (Vec<ExerciseEffort>, Vec<String>) {
     let watchdog = Watchdog::new("a worker");
     let (mut efforts, mut failures) = (Vec::new(), Vec::new());
     for seed in seeds {
@@ -121,7 +121,7 @@ fn hostile_images_are_survived() {
         }
     });
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    let count = |what: fn(&Effort) -> bool| efforts.iter().filter(|effort| what(effort)).count();
+    let count = |what: fn(&ExerciseEffort) -> bool| efforts.iter().filter(|effort| what(effort)).count();
     let (opened, found, repaired) = (count(|e| e.opened), count(|e| e.found), count(|e| e.repaired));
     let rate = efforts.len() as f64 / start.elapsed().as_secs_f64();
     eprintln!(

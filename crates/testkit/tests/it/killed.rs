@@ -7,7 +7,7 @@ use lanefs::{Access, Volume};
 use lanefs_testkit::model::Model;
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::settings::Seeds;
-use lanefs_testkit::steps::{Step, Tree, prepared_model, tree_of_model, tree_of_volume};
+use lanefs_testkit::steps::{Step, StepTree, prepared_model, tree_of_model, tree_of_volume};
 use lanefs_testkit::watchdog::Watchdog;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl Drop for Writer {
 
 /// Moves the model to the state that the volume has: that after `acknowledged` steps of `seed`, or some more.
 /// Returns how many more.
-fn find_state(model: &mut Model, seed: u64, acknowledged: u64, seen: &Tree) -> Result<u64, String> {
+fn find_state(model: &mut Model, seed: u64, acknowledged: u64, seen: &StepTree) -> Result<u64, String> {
     for number in 0..acknowledged {
         let _ = Step::new(seed, number).on_model(model);
     }

@@ -7,8 +7,8 @@
 use lanefs::{Access, Caller, Ino, InodeSize, MemoryDevice, RenameMode, SetAttr, Volume};
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
 use lanefs_testkit::history::{
-    Call, Crowd, Event, HistoryShape, NAMES, OnModel, OnVolume, Planted, PlantedBug, Reply, State, Target,
-    Waves, record, search, table,
+    Call, Crowd, Event, HistoryShape, NAMES, OnModel, OnVolume, Planted, PlantedBug, Reply, SpecState,
+    Target, Waves, record, search, table,
 };
 use lanefs_testkit::model::{Model, ROOT};
 use lanefs_testkit::settings::Seeds;
@@ -39,7 +39,7 @@ fn shapes(syncs: u64) -> [HistoryShape; 5] {
 /// Executes a history in `base` and searches for an order. The error is the history as a table.
 fn history(target: &dyn Target, base: u64, seed: u64, shape: &HistoryShape) -> Result<Vec<Event>, String> {
     let events = record(target, base, seed, shape);
-    match search(&State::new(base), &events) {
+    match search(&SpecState::new(base), &events) {
         Ok(_) => Ok(events),
         Err(order) => Err(format!(
             "seed {seed}, {shape:?}: no order of these calls gives these answers; the longest that comes near has {} of {}\n{}",

@@ -6,7 +6,7 @@ use lanefs::{
     Access, Caller, Code, Error, Ino, MemoryDevice, OpenOptions, ResolveOptions, Volume, WrongBlock,
     WrongContent,
 };
-use lanefs_testkit::mutate::{Base, MetadataBlock, bases};
+use lanefs_testkit::mutate::{MetadataBlock, MutationBase, bases};
 use lanefs_testkit::naive::{Entry, Naive, Tree};
 use std::collections::BTreeSet;
 
@@ -152,7 +152,7 @@ fn xattrs(volume: &Volume, ino: Ino) -> lanefs::Result<Vec<(Vec<u8>, Vec<u8>)>> 
 }
 
 /// Tells whether a bad block may cost a part of what a path leads to.
-fn may_cost(base: &Base, block: MetadataBlock, tree: &Tree, path: &[u8], part: Part) -> bool {
+fn may_cost(base: &MutationBase, block: MetadataBlock, tree: &Tree, path: &[u8], part: Part) -> bool {
     let bytes = base.image.block(block.at);
     let owner = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
     // The inodes on the way, that of the path last.
@@ -182,14 +182,14 @@ fn may_cost(base: &Base, block: MetadataBlock, tree: &Tree, path: &[u8], part: P
     }
 }
 
-fn is_owned(base: &Base, block: MetadataBlock, ino: u64) -> bool {
+fn is_owned(base: &MutationBase, block: MetadataBlock, ino: u64) -> bool {
     let at = (block.entry % BLOCK) as usize + 8;
     let table = base.image.block(block.entry / BLOCK * BLOCK);
     u64::from_le_bytes(table[at..at + 8].try_into().expect("eight bytes")) == ino
 }
 
 /// True for a block of the log of a journal that was closed: it means nothing.
-fn is_old_log(base: &Base, block: MetadataBlock) -> bool {
+fn is_old_log(base: &MutationBase, block: MetadataBlock) -> bool {
     let superblock = &base.image.superblock;
     let log =
         superblock.journal + JOURNAL_HEADERS * BLOCK..superblock.journal + superblock.journal_blocks * BLOCK;
@@ -207,7 +207,7 @@ fn open(bytes: &[u8], access: Access) -> lanefs::Result<Volume> {
     Volume::open_device(device, OpenOptions { access, ..OpenOptions::default() })
 }
 
-fn try_block(base: &Base, tree: &Tree, bytes: &[u8], block: MetadataBlock) -> Result<(), String> {
+fn try_block(base: &MutationBase, tree: &Tree, bytes: &[u8], block: MetadataBlock) -> Result<(), String> {
     let mut bytes = bytes.to_vec();
     let at = block.at as usize;
     // Half of the bytes are others.
@@ -243,7 +243,7 @@ fn try_block(base: &Base, tree: &Tree, bytes: &[u8], block: MetadataBlock) -> Re
 }
 
 /// At most a number of blocks of each kind, evenly spread; fewer where the tree is large.
-fn some_of_each_kind(base: &Base, tree: &Tree) -> Vec<MetadataBlock> {
+fn some_of_each_kind(base: &MutationBase, tree: &Tree) -> Vec<MetadataBlock> {
     let most: usize = if tree.entries.len() > 5000 { 2 } else { 12 };
     let mut chosen = Vec::new();
     for kind in BlockKind::ALL {

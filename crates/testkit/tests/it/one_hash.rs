@@ -3,7 +3,7 @@
 use lanefs::{Caller, Code, DirEntry, Ino, InodeSize, MemoryDevice, RenameMode, ResolveOptions, Volume};
 use lanefs_format::dir::{Slot, entry, index};
 use lanefs_format::{BLOCK, BlockKind, HashSeed, half_md4};
-use lanefs_testkit::mutate::{Base, Editor, bases};
+use lanefs_testkit::mutate::{Editor, MutationBase, bases};
 use lanefs_testkit::naive::Naive;
 use lanefs_testkit::one_hash::{HASH, SEED, names};
 use lanefs_testkit::ops::bulk_name;
@@ -205,7 +205,7 @@ fn random_changes_keep_the_directory_sound() {
 }
 
 /// The image with entries that have no slot.
-fn base() -> Base {
+fn base() -> MutationBase {
     let bases = bases().expect("sound volumes can be made");
     bases.into_iter().find(|base| base.name == "one-hash").expect("the base")
 }

@@ -312,7 +312,7 @@ impl<W: Write> ArchiveExport<'_, W> {
         Ok(parts)
     }
 
-    fn xattrs(&self, ino: Ino) -> lanefs::Result<Xattrs> {
+    fn xattrs(&self, ino: Ino) -> lanefs::Result<XattrList> {
         let names = self.volume.listxattr(ino)?;
         names.into_iter().map(|name| self.volume.getxattr(ino, &name).map(|value| (name, value))).collect()
     }
@@ -360,11 +360,11 @@ impl<W: Write> ArchiveExport<'_, W> {
 }
 
 /// Names and values.
-type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+type XattrList = Vec<(Vec<u8>, Vec<u8>)>;
 
 #[derive(Default)]
 struct MemberParts {
     target: Vec<u8>,
-    xattrs: Xattrs,
+    xattrs: XattrList,
     ranges: Vec<(u64, u64)>,
 }

@@ -5,7 +5,7 @@ use super::dir::ExportDir;
 use super::exporter::{FirstName, TreeExport};
 use super::host_entry::{HostEntryError, NewHostEntry, create_entry};
 use crate::on_host::hostdir::FileId;
-use crate::on_host::node::{Node, make_node};
+use crate::on_host::node::{NewNode, make_node};
 use crate::running::job::count;
 use crate::vocabulary::xattrs::{XattrTarget, remove_inherited_acls};
 use lanefs::{Attr, FileKind, Ino};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::sync::Arc;
 
-type Result<T, E = Errno> = std::result::Result<T, E>;
+type HostResult<T, E = Errno> = Result<T, E>;
 
 /// A new file on the host.
 struct MadeFile {
@@ -88,9 +88,9 @@ impl TreeExport<'_> {
     }
 
     /// Links `name` to the first name of the file, and checks that it is the same file.
-    fn link(&self, first: &FirstName, fd: &OwnedFd, name: &[u8]) -> Result<(), HostEntryError> {
+    fn link(&self, first: &FirstName, fd: &OwnedFd, name: &[u8]) -> HostResult<(), HostEntryError> {
         let first_dir = first.dir.host.fd(&self.dirs)?;
-        let is_first = |name: &[u8]| -> Result<bool> {
+        let is_first = |name: &[u8]| -> HostResult<bool> {
             let stat = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileId { dev: stat.st_dev, ino: stat.st_ino } == first.id)
         };
@@ -119,7 +119,7 @@ impl TreeExport<'_> {
         fd: &OwnedFd,
         attr: &Attr,
         name: &[u8],
-    ) -> Result<NewHostEntry<MadeFile>, HostEntryError> {
+    ) -> HostResult<NewHostEntry<MadeFile>, HostEntryError> {
         let private = Mode::RUSR | Mode::WUSR;
         let replaces = self.options.replaces();
         if attr.kind == FileKind::File {
@@ -135,8 +135,8 @@ impl TreeExport<'_> {
             _ => Vec::new(),
         };
         let node = match attr.kind {
-            FileKind::Symlink => Node::Link(&target),
-            kind => Node::Special { kind, mode: private, rdev: attr.rdev },
+            FileKind::Symlink => NewNode::Link(&target),
+            kind => NewNode::Special { kind, mode: private, rdev: attr.rdev },
         };
         let set = |at: &OwnedFd, name: &[u8]| {
             if !dir.made && attr.kind != FileKind::Symlink {
@@ -157,7 +157,7 @@ impl TreeExport<'_> {
         fd: &OwnedFd,
         attr: &Attr,
         entry: &NewHostEntry<MadeFile>,
-    ) -> Result<(), ExportFailure> {
+    ) -> HostResult<(), ExportFailure> {
         if let Some(file) = &entry.made.open {
             copy_out(&self.job, self.volume, &self.expansion, buffer, attr, file)?;
             if !dir.made {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// A file to make.
 #[derive(Clone, Copy, Debug)]
-pub enum Node<'a> {
+pub enum NewNode<'a> {
     /// A symbolic link with this target.
     Link(&'a [u8]),
     /// A pipe, socket or device.
@@ -30,11 +30,11 @@ pub enum Node<'a> {
     },
 }
 
-impl Node<'_> {
+impl NewNode<'_> {
     fn make(&self, dir: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         match *self {
-            Node::Link(target) => symlinkat(target, dir, name),
-            Node::Special { kind, mode, rdev } => {
+            NewNode::Link(target) => symlinkat(target, dir, name),
+            NewNode::Special { kind, mode, rdev } => {
                 mknodat(dir, name, FileType::from_raw_mode(kind.mode().into()), mode, rdev as _)
             }
         }
@@ -50,7 +50,7 @@ pub fn make_node(
     dir: &OwnedFd,
     others: bool,
     name: &[u8],
-    node: Node<'_>,
+    node: NewNode<'_>,
     set: impl Fn(&OwnedFd, &[u8]) -> Result<(), Errno>,
 ) -> Result<FileId, Errno> {
     if !others {
@@ -71,7 +71,7 @@ pub fn make_node(
 fn make_here(
     dir: &OwnedFd,
     name: &[u8],
-    node: Node<'_>,
+    node: NewNode<'_>,
     set: impl Fn(&OwnedFd, &[u8]) -> Result<(), Errno>,
 ) -> Result<FileId, Errno> {
     node.make(dir, name)?;
@@ -148,12 +148,12 @@ mod tests {
                 seen.set(seen.get() + 1);
                 Ok(())
             };
-            make_node(&dir, others, name.as_bytes(), Node::Link(b"target"), count).unwrap();
-            let again = make_node(&dir, others, name.as_bytes(), Node::Link(b"other"), count);
+            make_node(&dir, others, name.as_bytes(), NewNode::Link(b"target"), count).unwrap();
+            let again = make_node(&dir, others, name.as_bytes(), NewNode::Link(b"other"), count);
             assert_eq!(again, Err(Errno::EXIST));
             assert_eq!(read_link(temp.path().join(&name)).unwrap().to_str(), Some("target"));
             let fails = |_: &OwnedFd, _: &[u8]| Err(Errno::NOSPC);
-            assert_eq!(make_node(&dir, others, b"none", Node::Link(b"x"), fails), Err(Errno::NOSPC));
+            assert_eq!(make_node(&dir, others, b"none", NewNode::Link(b"x"), fails), Err(Errno::NOSPC));
         }
         assert_eq!(seen.get(), 2);
         assert_eq!(read_dir(temp.path()).unwrap().count(), 2, "nothing else is left");

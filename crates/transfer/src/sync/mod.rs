@@ -102,7 +102,7 @@ struct Follower<'s> {
 impl Follower<'_> {
     fn follow<A: Source>(&self, job: TransferJob<'_>, a: &A, top: (A::Dir, Node)) -> Result<SyncReport> {
         let Follower { volume, dest, options, receiver } = *self;
-        let comparison = Comparison { job: &job, options, finds_removed: options.delete, receiver };
+        let comparison = TreeComparison { job: &job, options, finds_removed: options.delete, receiver };
         let before = VolumeTree::find(volume, dest)?;
         if options.dry_run {
             let counts = comparison.run((a, top), (&before, before.top().unzip()), &NoEffect);
@@ -143,7 +143,7 @@ pub fn diff_trees(
     control: Control<'_>,
 ) -> Result<SyncReport> {
     let job = TransferJob::new(control);
-    let comparison = Comparison { job: &job, options, finds_removed: true, receiver };
+    let comparison = TreeComparison { job: &job, options, finds_removed: true, receiver };
     let doing = "cannot compare";
     let counts = match (from, to) {
         (Side::Host(a), Side::Host(b)) => {
@@ -176,21 +176,21 @@ fn there(tree: &VolumeTree<'_>) -> Result<(volume_tree::VolumeDir, Node)> {
 }
 
 /// A comparison, before it is known of which trees.
-struct Comparison<'c> {
+struct TreeComparison<'c> {
     job: &'c TransferJob<'c>,
     options: &'c SyncOptions,
     finds_removed: bool,
     receiver: &'c Receiver<'c>,
 }
 
-impl Comparison<'_> {
+impl TreeComparison<'_> {
     fn run<A: Tree, B: Tree, E: Effect<A, B>>(
         &self,
         (a, top_a): (&A, (A::Dir, Node)),
         (b, (top_b, old)): (&B, (Option<B::Dir>, Option<Node>)),
         effect: &E,
     ) -> SyncCounts {
-        let Comparison { job, options, finds_removed, receiver } = *self;
+        let TreeComparison { job, options, finds_removed, receiver } = *self;
         let (links, tally) = (Links::default(), Tally::default());
         let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally };
         let made = old.is_none().then_some(Change::Added);

@@ -16,32 +16,32 @@ const TURNS: usize = 2_000;
 
 /// Work on one block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum SumWork {
     /// Its checksum.
     Checksum,
     /// A copy, which any read or write makes.
     Copy,
 }
 
-impl Named for Work {
+impl Named for SumWork {
     fn name(&self) -> &str {
         match self {
-            Work::Checksum => LANEFS,
-            Work::Copy => "memcpy",
+            SumWork::Checksum => LANEFS,
+            SumWork::Copy => "memcpy",
         }
     }
 }
 
-impl Work {
+impl SumWork {
     fn turn(self, blocks: &[u8], copy: &mut [u8]) {
         match self {
-            Work::Checksum => {
+            SumWork::Checksum => {
                 let sums = Checksummer::new(1);
                 for (at, block) in (0..).step_by(BLOCK as usize).zip(blocks.chunks_exact(BLOCK as usize)) {
                     black_box(sums.of_data(at, black_box(block)));
                 }
             }
-            Work::Copy => black_box(copy).copy_from_slice(black_box(blocks)),
+            SumWork::Copy => black_box(copy).copy_from_slice(black_box(blocks)),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn measure(bench: &mut ConcurrencyBench) -> Result<()> {
     let bytes = BLOCKS * BLOCK as usize;
     let (blocks, mut copy) = (vec![7; bytes], vec![0; bytes]);
     let mut rates = Values::default();
-    bench.in_turn("data-checksum", &[&Work::Checksum, &Work::Copy], |work, run| {
+    bench.in_turn("data-checksum", &[&SumWork::Checksum, &SumWork::Copy], |work, run| {
         let start = Instant::now();
         for _ in 0..TURNS {
             work.turn(&blocks, &mut copy);

@@ -35,7 +35,7 @@ pub(super) fn measure(
     }
     let strings = requests(tree, args.paths.map_or(tree.files.len(), |paths| paths as usize));
     let paths: PathSet = strings.iter().map(CStr::to_bytes).collect();
-    let asked = Asked { lane: &systems.lane, paths: &paths, stop: &bench.stop };
+    let asked = AskedColumns { lane: &systems.lane, paths: &paths, stop: &bench.stop };
     let all = lookup_engines(systems, mirrored);
     let threads = bench.report.machine.cores;
     let mut values = vec![Values::default(); rows.len()];
@@ -87,13 +87,13 @@ fn requests(tree: &Tree, count: usize) -> Strings {
 }
 
 /// The paths of all rows.
-struct Asked<'a> {
+struct AskedColumns<'a> {
     lane: &'a Lane,
     paths: &'a PathSet,
     stop: &'a Stop,
 }
 
-impl Asked<'_> {
+impl AskedColumns<'_> {
     fn by_device(&self, mirrored: &Mirrored<'_>, row: &ColumnRow) -> Result<Duration> {
         let mut columns = Columns::of(row.answers.columns());
         // Memory for answers is the caller's, who has it already.

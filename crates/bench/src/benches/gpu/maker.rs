@@ -29,14 +29,14 @@ const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL
 
 /// One of these.
 pub(super) enum Maker<'s, 'v> {
-    Gpu(&'s Mirrored<'v>, Shared),
+    Gpu(&'s Mirrored<'v>, MakerShared),
     Cpu(&'s Lane),
     Ext4(&'s Host),
 }
 
 /// Number of changes that were made in batches, and of all.
 #[derive(Default)]
-pub(super) struct Shared(Cell<(u64, u64)>);
+pub(super) struct MakerShared(Cell<(u64, u64)>);
 
 impl Named for Maker<'_, '_> {
     fn name(&self) -> &str {
@@ -56,7 +56,7 @@ pub(super) fn makers<'s, 'v>(
     mirrored: &'s Mirrored<'v>,
 ) -> Vec<Maker<'s, 'v>> {
     let hosts = systems.hosts.iter().map(Maker::Ext4);
-    [Maker::Gpu(mirrored, Shared::default()), Maker::Cpu(cpu)].into_iter().chain(hosts).collect()
+    [Maker::Gpu(mirrored, MakerShared::default()), Maker::Cpu(cpu)].into_iter().chain(hosts).collect()
 }
 
 /// Returns the fraction of the changes that a device made together and not one by one.

@@ -3,7 +3,7 @@
 use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
-use crate::benches::read::corpus::{Corpus, MOST_BYTES, Requests};
+use crate::benches::read::corpus::{Corpus, CorpusRequests, MOST_BYTES};
 use crate::error::{Error, Result};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::{LANEFS, Values};
@@ -28,7 +28,7 @@ const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL
 
 /// A system whose files are on a disk. Those that a process serves are mounted again for each run, so that
 /// the process has nothing in memory.
-enum OnDisk {
+enum ColdSystem {
     /// The volume of an image.
     Volume(PathBuf),
     Ext4(PathBuf),
@@ -36,17 +36,17 @@ enum OnDisk {
     Passthrough(PathBuf),
 }
 
-impl Named for OnDisk {
+impl Named for ColdSystem {
     fn name(&self) -> &str {
         match self {
-            OnDisk::Volume(_) => LANEFS,
-            OnDisk::Ext4(_) => "ext4",
-            OnDisk::Passthrough(_) => PASSTHROUGH,
+            ColdSystem::Volume(_) => LANEFS,
+            ColdSystem::Ext4(_) => "ext4",
+            ColdSystem::Passthrough(_) => PASSTHROUGH,
         }
     }
 }
 
-impl OnDisk {
+impl ColdSystem {
     /// Calls `work` with the system's root directory, and with the process that serves it.
     fn mounted<T>(
         &self,
@@ -54,9 +54,9 @@ impl OnDisk {
         work: impl FnOnce(&Path, Option<&ServedMount>) -> Result<T>,
     ) -> Result<T> {
         let served = match self {
-            OnDisk::Ext4(path) => return work(path, None),
-            OnDisk::Volume(image) => bench.mount(image.into())?,
-            OnDisk::Passthrough(path) => bench.pass_through(path)?,
+            ColdSystem::Ext4(path) => return work(path, None),
+            ColdSystem::Volume(image) => bench.mount(image.into())?,
+            ColdSystem::Passthrough(path) => bench.pass_through(path)?,
         };
         let done = work(served.path(), Some(&served))?;
         served.end()?;
@@ -68,19 +68,19 @@ impl OnDisk {
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let files = bench.settings.sizes.cold_files;
     let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
-    let requests = Requests::new(&corpus, files);
+    let requests = CorpusRequests::new(&corpus, files);
     let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
     let mut hosts = bench.hosts(need, Medium::Disk)?;
     hosts.retain(|host| host.name() == "ext4");
     let (_temp, image) = bench.volume_on_disk((512 << 20) + need.bytes)?;
     // The passthrough shows the files of ext4, which are made once.
-    let mut systems = vec![OnDisk::Volume(image)];
-    systems.extend(hosts.iter().map(|host| OnDisk::Ext4(host.path().into())));
+    let mut systems = vec![ColdSystem::Volume(image)];
+    systems.extend(hosts.iter().map(|host| ColdSystem::Ext4(host.path().into())));
     for system in &systems {
         bench.progress.step(&format!("making {files} files on {}", system.name()));
         system.mounted(bench, |dir, _| make(dir, &corpus, &bench.stop))?;
     }
-    systems.extend(hosts.iter().map(|host| OnDisk::Passthrough(host.path().into())));
+    systems.extend(hosts.iter().map(|host| ColdSystem::Passthrough(host.path().into())));
     let mut values = Values::default();
     bench.in_turn("small files", &systems.iter().collect::<Vec<_>>(), |system, run| {
         let elapsed = system.mounted(bench, |dir, served| {
@@ -129,7 +129,7 @@ fn make(dir: &Path, corpus: &Corpus, stop: &Stop) -> Result<()> {
 }
 
 /// Drops the kernel's caches, and reads and checks all requested files by open, read and close.
-fn read(dir: &Path, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result<Duration> {
+fn read(dir: &Path, corpus: &Corpus, requests: &CorpusRequests, stop: &Stop) -> Result<Duration> {
     forget(true)?;
     let root = open(dir)?;
     let paths: Vec<&CStr> = requests.strings.iter().collect();

@@ -38,11 +38,11 @@ pub(super) struct Traffic {
 /// A link, open as long as its value lives.
 pub(super) struct Link {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<LinkShared>,
     listener: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct LinkShared {
     server: SocketAddr,
     quality: Quality,
     /// Time at which the last piece of a direction has left: to the server, from it.
@@ -63,7 +63,7 @@ impl Link {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
         let address = listener.local_addr().map_err(failed())?;
         let now = Instant::now();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LinkShared {
             server,
             quality,
             free_at: [Mutex::new(now), Mutex::new(now)],
@@ -110,7 +110,7 @@ impl Drop for Link {
 }
 
 /// Passes a client's connection on, in threads of its own.
-fn connect(shared: &Arc<Shared>, client: TcpStream) -> std::io::Result<()> {
+fn connect(shared: &Arc<LinkShared>, client: TcpStream) -> std::io::Result<()> {
     let ready = Instant::now() + shared.quality.round_trip;
     let server = TcpStream::connect(shared.server)?;
     client.set_nodelay(true)?;
@@ -131,7 +131,7 @@ type Transmission = (Instant, Vec<u8>);
 
 /// Reads what one side sends, and says when each piece arrives at the other one.
 fn take_in(
-    shared: &Shared,
+    shared: &LinkShared,
     direction: usize,
     mut from: TcpStream,
     sender: &SyncSender<Transmission>,

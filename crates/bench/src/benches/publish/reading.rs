@@ -7,14 +7,14 @@ use super::rows::{
     ALL, FAR, FIRST, GOAL_ALL, GOAL_LOOKUP, GOAL_TRIPS, GOAL_WALK, LOOKUP, LOOKUPS, WALK, WIDE,
 };
 use super::server::{Server, store};
-use super::tree::Tree;
+use super::tree::SourceTree;
 use crate::error::{Error, Result};
 use crate::measure::threads::together;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
 use crate::systems::file_volume::check;
 use crate::systems::system::Named;
-use crate::systems::walk::Files;
+use crate::systems::walk::WalkedFiles;
 use crate::systems::workload::shuffled;
 use lanefs::{Access, Column, Columns, FileContents, PathSet, ReadFiles, ResolveOptions, Volume};
 use lanefs_publish::{Publication, ReadOptions, Reference, Store};
@@ -65,7 +65,11 @@ impl Opened {
 }
 
 /// Measures the selected rows.
-pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> Result<()> {
+pub(super) fn measure(
+    bench: &mut Session<PublishSettings>,
+    server: &Server,
+    tree: &SourceTree,
+) -> Result<()> {
     if bench.selection.has(FIRST) {
         first_lookup(bench, server, tree)?;
     }
@@ -85,7 +89,7 @@ fn millis(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64() * 1e3
 }
 
-fn first_lookup(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> Result<()> {
+fn first_lookup(bench: &mut Session<PublishSettings>, server: &Server, tree: &SourceTree) -> Result<()> {
     let (mut values, mut requests) = (Values::default(), Values::default());
     let path = tree.paths(&[tree.len() / 2]);
     bench.in_turn(FIRST, &[&Reader::Lane], |reader, run| {
@@ -111,7 +115,7 @@ fn first_lookup(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tr
     Ok(())
 }
 
-fn lookup(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> Result<()> {
+fn lookup(bench: &mut Session<PublishSettings>, server: &Server, tree: &SourceTree) -> Result<()> {
     let mut order = shuffled(tree.len());
     order.truncate(LOOKUPS);
     let paths = tree.paths(&order);
@@ -137,14 +141,14 @@ fn resolve(volume: &Volume, paths: &PathSet) -> Result<()> {
     check(LANEFS, "lookups", good as u64, paths.len())
 }
 
-fn walk(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> Result<()> {
+fn walk(bench: &mut Session<PublishSettings>, server: &Server, tree: &SourceTree) -> Result<()> {
     let mut values = Values::default();
     let (mut fetched, mut metadata, mut is_metadata_only) = (0, 0, true);
     bench.in_turn(WALK, &[&Reader::Lane], |reader, run| {
         let link = server.link(FAR)?;
         let start = Instant::now();
         let opened = Opened::new(&link, LANEFS)?;
-        let found = Files::new(&opened.volume).count();
+        let found = WalkedFiles::new(&opened.volume).count();
         let elapsed = start.elapsed();
         check(LANEFS, "files walked over", found as u64, tree.len())?;
         fetched = opened.publication.counts().bytes;
@@ -168,7 +172,7 @@ fn walk(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> R
     Ok(())
 }
 
-fn read_all(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) -> Result<()> {
+fn read_all(bench: &mut Session<PublishSettings>, server: &Server, tree: &SourceTree) -> Result<()> {
     let (values, traffic) =
         beside_ranges(bench, server, ALL, WIDE, |opened| read_tree(&opened.volume, tree))?;
     let row = values.row(ALL, "ms").map(|row| {
@@ -185,7 +189,7 @@ fn read_all(bench: &mut Session<PublishSettings>, server: &Server, tree: &Tree) 
 }
 
 /// Reads all files of a tree in the order of their paths.
-fn read_tree(volume: &Volume, tree: &Tree) -> Result<()> {
+fn read_tree(volume: &Volume, tree: &SourceTree) -> Result<()> {
     let (mut contents, mut batch, mut bytes) = (FileContents::new(), PathSet::new(), 0);
     let mut files = tree.files().peekable();
     while let Some((path, size)) = files.next() {

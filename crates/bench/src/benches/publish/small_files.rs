@@ -6,7 +6,7 @@ use super::programs::{self, Program};
 use super::reading::Opened;
 use super::rows::{GOAL_SHUFFLED, NEAR, SHUFFLED};
 use super::server::{KEY, SECRET, Server, store};
-use crate::benches::read::corpus::{Corpus, Requests};
+use crate::benches::read::corpus::{Corpus, CorpusRequests};
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::measure::threads::in_threads;
@@ -73,7 +73,7 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     std::fs::write(&passwords, format!("{KEY}:{SECRET}"))
         .and_then(|()| std::fs::set_permissions(&passwords, PermissionsExt::from_mode(0o600)))
         .map_err(Error::host("a file of passwords"))?;
-    let (requests, mut values) = (Requests::new(&corpus, files.div_ceil(SHARE)), Values::default());
+    let (requests, mut values) = (CorpusRequests::new(&corpus, files.div_ceil(SHARE)), Values::default());
     let mut failed: Vec<(String, String)> = Vec::new();
     bench.in_turn(SHUFFLED, &readers.iter().collect::<Vec<_>>(), |reader, run| {
         if failed.iter().any(|(name, _)| name == reader.name()) {
@@ -145,7 +145,7 @@ impl Reader {
         self,
         server: &Server,
         corpus: &Corpus,
-        requests: &Requests,
+        requests: &CorpusRequests,
         passwords: &Path,
         stop: &Stop,
     ) -> Result<Duration> {
@@ -176,7 +176,7 @@ impl Reader {
 }
 
 /// Reads files in batches; returns the number of right ones.
-fn read_batches(volume: &Volume, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result<u64> {
+fn read_batches(volume: &Volume, corpus: &Corpus, requests: &CorpusRequests, stop: &Stop) -> Result<u64> {
     let (mut contents, mut good) = (FileContents::new(), 0);
     for first in (0..requests.len()).step_by(BATCH_FILES) {
         stop.check()?;
@@ -191,7 +191,7 @@ fn read_batches(volume: &Volume, corpus: &Corpus, requests: &Requests, stop: &St
 }
 
 /// Reads files one by one; returns the number of right ones.
-fn read_mounted(dir: &Path, corpus: &Corpus, requests: &Requests, stop: &Stop) -> Result<u64> {
+fn read_mounted(dir: &Path, corpus: &Corpus, requests: &CorpusRequests, stop: &Stop) -> Result<u64> {
     let mut good = 0;
     for (file, path) in requests.files.iter().zip(requests.strings.iter()) {
         stop.check()?;

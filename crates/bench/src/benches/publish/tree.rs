@@ -5,14 +5,14 @@ use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::systems::peers::run_command;
 use crate::systems::trees::{TreeContent, import_into};
-use crate::systems::walk::Files;
+use crate::systems::walk::WalkedFiles;
 use lanefs::{Access, CreateOptions, OpenOptions, PathSet, Volume};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A copy of a tree, which may change, and a volume with the same files.
-pub(super) struct Tree {
+pub(super) struct SourceTree {
     pub(super) dir: PathBuf,
     pub(super) image: PathBuf,
     pub(super) names: u64,
@@ -22,8 +22,8 @@ pub(super) struct Tree {
     by_size: Vec<usize>,
 }
 
-impl Tree {
-    pub(super) fn make(source: &Path, temp: &Path, stop: &Stop) -> Result<Tree> {
+impl SourceTree {
+    pub(super) fn make(source: &Path, temp: &Path, stop: &Stop) -> Result<SourceTree> {
         let content = TreeContent::of(source, stop)?;
         let (dir, image) = (temp.join("tree"), temp.join("tree.lane"));
         run_command("cp", &["-ax", &source.to_string_lossy(), &dir.to_string_lossy()], stop)?;
@@ -31,11 +31,11 @@ impl Tree {
         let options = CreateOptions { size, ..CreateOptions::default() };
         let volume = Volume::create(&image, &options).map_err(Error::volume("making a volume"))?;
         let names = import_into(&volume, &dir, b"/", stop).map_err(Error::Import)?;
-        let files: Vec<_> = Files::new(&volume).map(|file| (file.path, file.size)).collect();
+        let files: Vec<_> = WalkedFiles::new(&volume).map(|file| (file.path, file.size)).collect();
         volume.close().map_err(Error::volume("closing"))?;
         let mut by_size: Vec<usize> = (0..files.len()).collect();
         by_size.sort_by_key(|file| files[*file].1);
-        Ok(Tree { dir, image, names, files, by_size })
+        Ok(SourceTree { dir, image, names, files, by_size })
     }
 
     /// Directory of restic's cache.

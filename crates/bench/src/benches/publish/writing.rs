@@ -4,7 +4,7 @@ use super::PublishSettings;
 use super::programs::{self, Program};
 use super::rows::{AGAIN, GOAL_AGAIN_BYTES, GOAL_AGAIN_TIME, GOAL_SIZE, PUBLISH, SIZE};
 use super::server::{Server, store};
-use super::tree::Tree;
+use super::tree::SourceTree;
 use crate::error::{Error, Result};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
@@ -32,7 +32,7 @@ impl Named for Writer {
 
 impl Writer {
     /// Makes the folder again.
-    fn prepare(self, server: &Server, tree: &Tree, stop: &Stop) -> Result<()> {
+    fn prepare(self, server: &Server, tree: &SourceTree, stop: &Stop) -> Result<()> {
         server.remove(self.name());
         match self {
             Writer::Program(Program::Restic) => {
@@ -44,7 +44,7 @@ impl Writer {
     }
 
     /// Stores the tree.
-    fn write(self, server: &Server, tree: &Tree, stop: &Stop) -> Result<Duration> {
+    fn write(self, server: &Server, tree: &SourceTree, stop: &Stop) -> Result<Duration> {
         let start = Instant::now();
         match self {
             Writer::Lane => publish_tree(server, tree, stop)?,
@@ -61,7 +61,7 @@ impl Writer {
 }
 
 /// As `lanefs publish`.
-fn publish_tree(server: &Server, tree: &Tree, stop: &Stop) -> Result<()> {
+fn publish_tree(server: &Server, tree: &SourceTree, stop: &Stop) -> Result<()> {
     let (volume, options) = (tree.open()?, PublishOptions::default());
     let published =
         publish(&volume, store(server.address(), LANEFS)?, "latest", &options, &|_, _| !stop.is_set());
@@ -71,7 +71,7 @@ fn publish_tree(server: &Server, tree: &Tree, stop: &Stop) -> Result<()> {
 
 /// Values of all rounds.
 #[derive(Default)]
-struct Measured {
+struct MeasuredWrite {
     first: Values,
     again: Values,
     /// Shares of the bytes and of the time of the first publication that the second one took.
@@ -86,7 +86,7 @@ struct Measured {
 pub(super) fn measure(
     bench: &mut Session<PublishSettings>,
     server: &Server,
-    tree: &Tree,
+    tree: &SourceTree,
     rounds: usize,
 ) -> Result<()> {
     let mut writers = vec![Writer::Lane];
@@ -97,7 +97,7 @@ pub(super) fn measure(
             note.into_iter().for_each(|note| bench.note(note));
         }
     }
-    let mut measured = Measured::default();
+    let mut measured = MeasuredWrite::default();
     for round in 1..=rounds {
         measure_round(bench, server, tree, &mut writers, (round, rounds), &mut measured)?;
     }
@@ -118,10 +118,10 @@ pub(super) fn measure(
 fn measure_round(
     bench: &mut Session<PublishSettings>,
     server: &Server,
-    tree: &Tree,
+    tree: &SourceTree,
     writers: &mut Vec<Writer>,
     (round, rounds): (usize, usize),
-    measured: &mut Measured,
+    measured: &mut MeasuredWrite,
 ) -> Result<()> {
     let mut first = Vec::new();
     for writer in std::mem::take(writers) {
@@ -173,7 +173,7 @@ fn or_left_out(
     }
 }
 
-fn add_rows(bench: &mut Session<PublishSettings>, tree: &Tree, measured: &Measured) {
+fn add_rows(bench: &mut Session<PublishSettings>, tree: &SourceTree, measured: &MeasuredWrite) {
     let described = |row: Row| {
         row.param("names", tree.names).param("bytes", tree.bytes()).param("zstd_level", DEFAULT_LEVEL)
     };

@@ -89,20 +89,20 @@ impl FileSet for Corpus {
 }
 
 /// Files in the order in which they are read, with their paths in the form that each system takes.
-pub(crate) struct Requests {
+pub(crate) struct CorpusRequests {
     pub(crate) files: Vec<usize>,
     pub(crate) strings: Strings,
     pub(crate) set: PathSet,
 }
 
-impl Requests {
+impl CorpusRequests {
     /// The first `count` files of a random order.
     pub(crate) fn new(corpus: &Corpus, count: usize) -> Self {
         let mut files = shuffled(corpus.len());
         files.truncate(count);
         let strings = corpus.paths().pick(&files);
         let set = strings.iter().map(CStr::to_bytes).collect();
-        Requests { files, strings, set }
+        CorpusRequests { files, strings, set }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -124,7 +124,7 @@ mod tests {
         assert!(corpus.is_right(7, &content) && !corpus.is_right(8, &content));
         content.pop();
         assert!(!corpus.is_right(7, &content));
-        let requests = Requests::new(&corpus, 100);
+        let requests = CorpusRequests::new(&corpus, 100);
         let strings: Vec<&[u8]> = requests.strings.iter().map(CStr::to_bytes).collect();
         assert!(requests.set.view().iter().eq(strings));
         assert_eq!(requests.strings.get(3), corpus.path(requests.files[3]));

@@ -1,8 +1,8 @@
 //! The systems that read.
 
 use super::archive::Archive;
-use super::corpus::{Corpus, MOST_BYTES, Requests};
-use super::rows::Work;
+use super::corpus::{Corpus, CorpusRequests, MOST_BYTES};
+use super::rows::ReadWork;
 use super::uring::{DEPTH, UringReader};
 use crate::error::{Error, Result};
 use crate::measure::stop::{STRIDE, Stop};
@@ -21,9 +21,9 @@ impl FileVolume {
     fn read(
         &self,
         corpus: &Corpus,
-        requests: &Requests,
+        requests: &CorpusRequests,
         part: &[usize],
-        work: &Work,
+        work: &ReadWork,
         stop: &Stop,
     ) -> Result<u64> {
         // A warm batch is the work of the thread that asks; a cold one may have others wait for the disk.
@@ -121,8 +121,8 @@ impl Reader<'_> {
     pub(super) fn read(
         &self,
         corpus: &Corpus,
-        requests: &Requests,
-        work: &Work,
+        requests: &CorpusRequests,
+        work: &ReadWork,
         stop: &Stop,
     ) -> Result<Duration> {
         let numbers: Vec<usize> = (0..requests.len()).collect();

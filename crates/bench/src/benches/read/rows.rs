@@ -2,7 +2,7 @@
 
 /// A row in which files are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct ReadWork {
     pub(super) name: &'static str,
     pub(super) threads: usize,
     /// Files of one call of LaneFS.
@@ -16,14 +16,14 @@ pub(super) struct Work {
 /// The row in which the files are made.
 pub(super) const MAKE: &str = "write-many-1t";
 
-const WARM: Work = Work {
+const WARM: ReadWork = ReadWork {
     name: "read-warm-1t",
     threads: 1,
     batch: 256,
     is_cold: false,
     goals: &[("ext4", 4.0), ("tar", 1.0)],
 };
-const COLD: Work = Work {
+const COLD: ReadWork = ReadWork {
     name: "read-cold-1t",
     threads: 1,
     batch: 1024,
@@ -32,11 +32,11 @@ const COLD: Work = Work {
 };
 
 /// The rows in which files are read.
-pub(super) const ROWS: &[Work] = &[
+pub(super) const ROWS: &[ReadWork] = &[
     WARM,
-    Work { name: "read-warm-2t", threads: 2, ..WARM },
+    ReadWork { name: "read-warm-2t", threads: 2, ..WARM },
     COLD,
-    Work { name: "read-cold-2t", threads: 2, ..COLD },
+    ReadWork { name: "read-cold-2t", threads: 2, ..COLD },
 ];
 
 /// Lists every row, in the order measured.

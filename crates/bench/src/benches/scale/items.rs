@@ -1,6 +1,6 @@
 //! Many things of one kind in a volume in memory: entries, links, attributes, extents, levels, handles.
 
-use super::rows::{Outcome, Step};
+use super::rows::{Step, StepOutcome};
 use crate::error::Result;
 use crate::systems::file_volume;
 use lanefs::{Caller, CreateOptions, Ino, Volume, XattrMode};
@@ -14,7 +14,7 @@ const ATTRIBUTES: u64 = 100;
 const CALLER: &Caller = &Caller::OWNER;
 
 /// Makes `count` things of the step's kind, and removes them.
-pub(super) fn measure(step: Step, count: u64, outcome: &mut Outcome) -> Result<()> {
+pub(super) fn measure(step: Step, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let made = Volume::create_memory(&CreateOptions { size: BYTES, ..CreateOptions::default() });
     let volume = made.map_err(crate::error::Error::volume("making a volume"))?;
     match step {
@@ -37,7 +37,7 @@ fn directory(volume: &Volume) -> Result<Ino> {
     Ok(made.map_err(crate::error::Error::volume("mkdir"))?.ino)
 }
 
-fn entries(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn entries(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let dir = directory(volume)?;
     outcome.time("items-entries-create", count, || {
         (0..count).try_for_each(|i| volume.create_file(CALLER, dir, &name(i), 0o644).map(drop))
@@ -54,7 +54,7 @@ fn entries(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     outcome.time("items-entries-remove", count, || volume.remove_all("/dir"))
 }
 
-fn links(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn links(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let dir = directory(volume)?;
     let file = volume.create_file(CALLER, volume.root(), b"file", 0o644);
     let file = file.map_err(crate::error::Error::volume("a file"))?.ino;
@@ -66,7 +66,7 @@ fn links(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     })
 }
 
-fn attributes(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn attributes(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let dir = directory(volume)?;
     let made = (0..count.div_ceil(ATTRIBUTES)).map(|i| volume.create_file(CALLER, dir, &name(i), 0o644));
     let files: Vec<Ino> = made
@@ -90,7 +90,7 @@ fn attributes(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> 
 
 /// Writes a file from its end to its beginning, in blocks. The memory was used before: a host that clears new
 /// pages takes longer than LaneFS does.
-fn extents(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn extents(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let warmed = volume.write_file("/warm", b"").and_then(|warm| {
         (0..count).try_for_each(|i| volume.write(CALLER, warm.ino, i << 12, &[7; 4096]).map(drop))?;
         volume.remove_file("/warm")
@@ -104,7 +104,7 @@ fn extents(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     outcome.time("items-extents-remove", count, || volume.remove_file("/file"))
 }
 
-fn levels(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn levels(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let mut dir = volume.root();
     outcome.time("items-levels-create", count, || {
         (0..count).try_for_each(|_| {
@@ -115,7 +115,7 @@ fn levels(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
     outcome.time("items-levels-remove", count, || volume.remove_all("/dir"))
 }
 
-fn handles(volume: &Volume, count: u64, outcome: &mut Outcome) -> Result<()> {
+fn handles(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()> {
     let dir = directory(volume)?;
     let made = (0..count).map(|i| volume.create_file(CALLER, dir, &name(i), 0o644).map(|attr| attr.ino));
     let files: Vec<Ino> =

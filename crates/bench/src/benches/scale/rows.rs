@@ -85,9 +85,9 @@ pub fn row_names() -> Vec<String> {
 
 /// Values of a worker by row.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
-pub(super) struct Outcome(pub(super) BTreeMap<String, f64>);
+pub(super) struct StepOutcome(pub(super) BTreeMap<String, f64>);
 
-impl Outcome {
+impl StepOutcome {
     pub(super) fn set(&mut self, row: &str, value: f64) {
         self.0.insert(row.into(), value);
     }

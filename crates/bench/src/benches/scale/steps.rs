@@ -1,7 +1,7 @@
 //! The workers, and what they have measured.
 
 use super::ScaleSizes;
-use super::rows::{Outcome, RowOf, Step};
+use super::rows::{RowOf, Step, StepOutcome};
 use super::worker::ScaleWorkerArgs;
 use crate::error::{Error, Result};
 use crate::measure::report::{Summary, Table, short};
@@ -47,7 +47,7 @@ impl Measured {
         if start.elapsed() > LONG {
             self.long.insert((args.step, column));
         }
-        let outcome: Outcome = serde_json::from_str(output.trim()).map_err(|error| Error::Command {
+        let outcome: StepOutcome = serde_json::from_str(output.trim()).map_err(|error| Error::Command {
             command: "scale-worker".into(),
             message: format!("no values: {error}"),
         })?;

@@ -3,7 +3,7 @@
 
 use super::image::Image;
 use super::items;
-use super::rows::{Outcome, Step};
+use super::rows::{Step, StepOutcome};
 use crate::error::{Error, Result};
 use crate::measure::report::Summary;
 use lanefs::format::GROUP;
@@ -72,7 +72,7 @@ impl ScaleWorkerArgs {
 /// # Errors
 /// The volume's and the host's.
 pub fn run_scale_worker(args: &ScaleWorkerArgs) -> Result<()> {
-    let mut outcome = Outcome::default();
+    let mut outcome = StepOutcome::default();
     match args.step {
         Step::Make => {
             outcome.time("size-mkfs", 1, || args.image().create(args.bytes).and_then(Volume::close))?;
@@ -106,7 +106,7 @@ pub fn run_scale_worker(args: &ScaleWorkerArgs) -> Result<()> {
 
 /// Opens the volume a number of times, and makes a file each time, which is the first change. One opening is
 /// too short to be measured alone.
-fn first_creates(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
+fn first_creates(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
     let (mut opens, mut creates) = (Vec::new(), Vec::new());
     for opening in 0..OPENINGS {
         let start = Instant::now();
@@ -126,7 +126,7 @@ fn first_creates(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
 }
 
 /// Works on an open volume.
-fn work(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
+fn work(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
     first_creates(args, outcome)?;
     let volume = args.image().open(args.bytes, Access::Write).map_err(Error::volume("opening"))?;
     let (caller, root) = (&Caller::OWNER, volume.root());
@@ -190,7 +190,7 @@ fn leave(args: &ScaleWorkerArgs) -> Result<()> {
     Ok(())
 }
 
-fn check(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
+fn check(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
     let report = outcome.time("size-fsck", 1, || {
         let volume = args.image().open(args.bytes, Access::Read)?;
         volume.check(false, &|_, _| {})
@@ -201,7 +201,7 @@ fn check(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
     }
 }
 
-fn grow(args: &ScaleWorkerArgs, outcome: &mut Outcome) -> Result<()> {
+fn grow(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
     let (image, small) = (args.image(), 1 << 30);
     let failed = || Error::volume("growing");
     image.create(small).and_then(Volume::close).map_err(failed())?;

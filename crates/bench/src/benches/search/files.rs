@@ -1,7 +1,7 @@
 //! The rows of files: lines that match, and files of the same content.
 
 use super::SearchSizes;
-use super::programs::{self, Program};
+use super::programs::{self, SearchProgram};
 use super::rows::{DUPLICATES, DUPLICATES_GOAL, GREP, GrepWork};
 use super::sources::Sources;
 
@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::systems::file_volume::{FileSet, FileVolume, check, drop_host_caches, make_on_host};
 use crate::systems::peers::{Host, Medium, SpaceRequest};
 use crate::systems::system::Named;
-use crate::systems::walk::Files;
+use crate::systems::walk::WalkedFiles;
 use lanefs::Volume;
 use lanefs_search::{Form, Grep, OutputOptions, QueryOptions, duplicates};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// A system under measurement.
 enum Searcher<'s> {
     Lane(&'s FileVolume),
-    Program(Program, &'s Host),
+    Program(SearchProgram, &'s Host),
 }
 
 impl Named for Searcher<'_> {
@@ -79,7 +79,7 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let (lane, _) = FileVolume::make(temp.path(), &sources, &bench.stop)?;
     bench.progress.step(&format!("making {} files, {}", sources.len(), host.name()));
     make_on_host(host, &sources, &bench.stop)?;
-    let with = |bench: &mut Session<SearchSizes>, program: Program| -> Result<Vec<Searcher<'_>>> {
+    let with = |bench: &mut Session<SearchSizes>, program: SearchProgram| -> Result<Vec<Searcher<'_>>> {
         let note = program.missing(&bench.stop)?;
         let peer = note.is_none().then_some(Searcher::Program(program, host));
         note.into_iter().for_each(|note| bench.note(note));
@@ -87,13 +87,13 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     };
     let works: Vec<&GrepWork> = GREP.iter().filter(|work| bench.selection.has(work.name)).collect();
     if !works.is_empty() {
-        let searchers = with(bench, Program::Ripgrep)?;
+        let searchers = with(bench, SearchProgram::Ripgrep)?;
         for work in works {
             measure_grep(bench, work, &sources, &searchers)?;
         }
     }
     if bench.selection.has(DUPLICATES) {
-        let searchers = with(bench, Program::Fclones)?;
+        let searchers = with(bench, SearchProgram::Fclones)?;
         measure_duplicates(bench, &sources, &searchers)?;
     }
     Ok(())
@@ -123,7 +123,7 @@ fn measure_grep(
     left_out.into_iter().for_each(|note| bench.note(note));
     let row = values.row(work.name, "ns/file").map(|row| {
         let row = row.param("pattern", work.pattern).param("files_with_a_line", expected.unwrap_or(0));
-        described(row, sources).goal_ratio(Program::Ripgrep.name(), work.goal)
+        described(row, sources).goal_ratio(SearchProgram::Ripgrep.name(), work.goal)
     });
     bench.row(row);
     Ok(())
@@ -145,7 +145,7 @@ fn measure_duplicates(
     })?;
     let row = values.row(DUPLICATES, "ns/file").map(|row| {
         let row = row.param("groups", sources.groups());
-        described(row, sources).goal_ratio(Program::Fclones.name(), DUPLICATES_GOAL)
+        described(row, sources).goal_ratio(SearchProgram::Fclones.name(), DUPLICATES_GOAL)
     });
     bench.row(row);
     Ok(())
@@ -164,7 +164,7 @@ fn grep(volume: &Volume, pattern: &str, files: usize, stop: &Stop) -> Result<(Du
     let output = OutputOptions { form: Form::Count, paths: true, nul: false, colors: false };
     let start = Instant::now();
     let grep = Grep::new(query, output, super::threads()).map_err(failed)?;
-    let (mut candidates, mut out) = (Files::new(volume), Vec::new());
+    let (mut candidates, mut out) = (WalkedFiles::new(volume), Vec::new());
     let found = grep
         .search(volume, || candidates.next(), &mut out, &mut |_, _| false, &|| stop.is_set())
         .map_err(|error| stop.check().err().unwrap_or_else(|| failed(error)))?;
@@ -177,7 +177,7 @@ fn grep(volume: &Volume, pattern: &str, files: usize, stop: &Stop) -> Result<(Du
 /// As `lanefs dups`.
 fn find_duplicates(volume: &Volume, stop: &Stop) -> Result<(Duration, u64)> {
     let start = Instant::now();
-    let candidates = Files::new(volume).collect();
+    let candidates = WalkedFiles::new(volume).collect();
     let (mut ends, stops) = (|_: &[u8], _| false, || stop.is_set());
     let found = duplicates(volume, candidates, super::threads(), &mut ends, &|_, _| {}, &stops);
     let found = found.map_err(|error| stop.check().err().unwrap_or_else(|| failed(error)))?;

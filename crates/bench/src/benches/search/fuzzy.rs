@@ -1,6 +1,6 @@
 //! The row of names: a query that is typed key by key.
 
-use super::programs::{Program, fzf, fzf_matches};
+use super::programs::{SearchProgram, fzf, fzf_matches};
 use super::rows::{FUZZY, FUZZY_GOAL};
 use super::{SearchSizes, threads};
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl Named for Typist<'_> {
         match self {
             Typist::Lane(_) => LANEFS,
             Typist::Nucleo(_) => "nucleo",
-            Typist::Fzf(_) => Program::Fzf.name(),
+            Typist::Fzf(_) => SearchProgram::Fzf.name(),
         }
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let file = temp.path().join("paths");
     write_list(&list, &file).map_err(Error::host("the list of paths"))?;
     let mut typists = vec![Typist::Lane(&names), Typist::Nucleo(&list)];
-    match Program::Fzf.missing(&bench.stop)? {
+    match SearchProgram::Fzf.missing(&bench.stop)? {
         Some(note) => bench.note(note),
         None => typists.push(Typist::Fzf(&file)),
     }

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 /// A program of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(super) enum SearchProgram {
     Ripgrep,
     Fclones,
     Fzf,
 }
 
-impl Program {
+impl SearchProgram {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Program::Ripgrep => "rg",
-            Program::Fclones => "fclones",
-            Program::Fzf => "fzf",
+            SearchProgram::Ripgrep => "rg",
+            SearchProgram::Fclones => "fclones",
+            SearchProgram::Fzf => "fzf",
         }
     }
 
@@ -30,9 +30,9 @@ impl Program {
     /// [`Error::Stopped`].
     pub(super) fn missing(self, stop: &Stop) -> Result<Option<String>> {
         let how = match self {
-            Program::Ripgrep => "package ripgrep",
-            Program::Fclones => "`cargo install fclones`",
-            Program::Fzf => "package fzf",
+            SearchProgram::Ripgrep => "package ripgrep",
+            SearchProgram::Fclones => "`cargo install fclones`",
+            SearchProgram::Fzf => "package fzf",
         };
         match run_command(self.name(), &["--version"], stop) {
             Ok(_) => Ok(None),
@@ -45,14 +45,14 @@ impl Program {
 /// Counts the matching lines of each file below a directory with ripgrep; returns the number of files that
 /// have one. It searches in the same files as LaneFS (`-uu`), and its threads are its own choice.
 pub(super) fn ripgrep(dir: &Path, pattern: &str, stop: &Stop) -> Result<(Duration, u64)> {
-    let mut command = Command::new(Program::Ripgrep.name());
+    let mut command = Command::new(SearchProgram::Ripgrep.name());
     command.args(["--no-config", "-uu", "--count", "--color=never", "-e", pattern, "./"]).current_dir(dir);
     timed(command, stop, |output| output.lines().count() as u64)
 }
 
 /// Finds equal files below a directory with fclones; returns the number of groups.
 pub(super) fn fclones(dir: &Path, stop: &Stop) -> Result<(Duration, u64)> {
-    let mut command = Command::new(Program::Fclones.name());
+    let mut command = Command::new(SearchProgram::Fclones.name());
     command.args(["group", "--hidden", "--no-ignore", "."]).current_dir(dir);
     // A line for each group, with its files indented below it, after comments.
     let is_group = |line: &&str| !line.starts_with(['#', ' ']) && !line.is_empty();

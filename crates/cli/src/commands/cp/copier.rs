@@ -27,7 +27,7 @@ pub(super) struct CopyOptions {
 }
 
 /// The directories that a copy is inside, on the host or in the volume.
-struct Target {
+struct TargetDirs {
     host: Option<HostTarget>,
     inside: InsideTarget,
 }
@@ -67,7 +67,7 @@ impl Copier {
             }
         }
         let host = (!to.inside).then(|| HostTarget::new(to.host_path(), is_given));
-        let mut target = Target { host, inside: InsideTarget::new(context.cwd_ino) };
+        let mut target = TargetDirs { host, inside: InsideTarget::new(context.cwd_ino) };
         while let Some(step) = source.next(context) {
             check_interrupt()?;
             let outcome = step.and_then(|step| self.copy_step(context, &mut source, &step, to, &mut target));
@@ -82,7 +82,7 @@ impl Copier {
         source: &mut CopySource<'_>,
         step: &SourceStep,
         to: &Location,
-        target: &mut Target,
+        target: &mut TargetDirs,
     ) -> Outcome {
         let preserve = self.options.preserve;
         if let (Visit::Leave, Some(host)) = (step.visit, &mut target.host) {
@@ -112,7 +112,7 @@ impl Copier {
         context: &Context<'_, impl FileSystem>,
         step: &SourceStep,
         sink: &Sink<'_>,
-        target: &mut Target,
+        target: &mut TargetDirs,
     ) -> Outcome {
         let (meta, preserve) = (&step.meta, self.options.preserve);
         match meta.kind {

@@ -11,7 +11,7 @@ use crate::text::bytes;
 use lanefs::FileKind;
 use lanefs_transfer::FileId;
 use lanefs_transfer::by_descriptor::{
-    FilePlace, HostDir, Node, OpenDirs, make_node, make_or_open, open_dir, set_mode_and_times,
+    FilePlace, HostDir, NewNode, OpenDirs, make_node, make_or_open, open_dir, set_mode_and_times,
     set_mode_and_times_of, set_owner, set_owner_of, set_times,
 };
 use rustix::fd::OwnedFd;
@@ -159,10 +159,10 @@ impl HostName {
     /// Names the path. On the host only root may create devices.
     pub(super) fn node(&self, meta: &FileMeta, target: &[u8], preserve: bool) -> Outcome {
         let node = match meta.kind {
-            FileKind::Symlink => Node::Link(target),
+            FileKind::Symlink => NewNode::Link(target),
             kind => {
                 let perm = if preserve { 0o600 } else { meta.perm & 0o777 };
-                Node::Special { kind, mode: Mode::from_raw_mode(perm.into()), rdev: meta.rdev }
+                NewNode::Special { kind, mode: Mode::from_raw_mode(perm.into()), rdev: meta.rdev }
             }
         };
         let set = |dir: &OwnedFd, name: &[u8]| {

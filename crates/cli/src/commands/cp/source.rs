@@ -28,7 +28,7 @@ pub(super) struct SourceStep {
     /// Path below the start: empty, or `/a/b`.
     pub(super) below: Vec<u8>,
     /// The place of a file of the host.
-    place: Option<Place>,
+    place: Option<HostPlace>,
 }
 
 /// A walk through the source: a file or a tree.
@@ -120,7 +120,7 @@ fn below(start: &[u8], path: &[u8]) -> Vec<u8> {
 struct HostWalk {
     start: Option<FileMeta>,
     dirs: OpenDirs,
-    pending: Option<(Place, Vec<u8>, FileMeta)>,
+    pending: Option<(HostPlace, Vec<u8>, FileMeta)>,
     open: Vec<HostDirectory>,
 }
 
@@ -134,14 +134,14 @@ struct HostDirectory {
 
 /// The place of a file on the host: a name in an open directory, or the path that the user gave.
 #[derive(Clone)]
-struct Place {
+struct HostPlace {
     dir: Option<Arc<OwnedFd>>,
     name: CString,
     /// A link of that name is followed.
     follow: bool,
 }
 
-impl Place {
+impl HostPlace {
     fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_deref().map_or(CWD, |dir| dir.as_fd())
     }
@@ -170,7 +170,7 @@ impl HostWalk {
         };
         if let Some(meta) = self.start.take() {
             let place = match CString::new(start.path.clone()) {
-                Ok(name) => Place { dir: None, name, follow },
+                Ok(name) => HostPlace { dir: None, name, follow },
                 Err(_) => return Some(Err(failed(&start.path, Errno::INVAL))),
             };
             self.enter(&place, &start.path, meta);
@@ -188,7 +188,7 @@ impl HostWalk {
         };
         let path = path::join(&dir.path, name.as_bytes());
         let found = dir.host.fd(&self.dirs).and_then(|fd| {
-            let place = Place { dir: Some(fd), name, follow: false };
+            let place = HostPlace { dir: Some(fd), name, follow: false };
             place.stat().map(|stat| (place, stat))
         });
         let location = Location { inside: false, path };
@@ -200,14 +200,14 @@ impl HostWalk {
         }))
     }
 
-    fn enter(&mut self, place: &Place, path: &[u8], meta: FileMeta) {
+    fn enter(&mut self, place: &HostPlace, path: &[u8], meta: FileMeta) {
         if meta.kind == FileKind::Directory {
             self.pending = Some((place.clone(), path.to_vec(), meta));
         }
     }
 
     /// Opens a directory and lists its names.
-    fn open(&mut self, place: &Place, path: &[u8], meta: FileMeta) -> Result<(), Errno> {
+    fn open(&mut self, place: &HostPlace, path: &[u8], meta: FileMeta) -> Result<(), Errno> {
         let fd = place.open(OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::read_from(&fd)? {

@@ -21,7 +21,7 @@ const PAGE_ENTRIES: usize = 4096;
 /// follows. Reads metadata and no data: a change sets the change time of a file, so equal attributes mean
 /// equal content. The versions are of one volume.
 #[derive(Debug, Args)]
-pub(super) struct Diff {
+pub(super) struct DiffVersions {
     /// The store, and a tag or a version
     #[arg(value_name = "URL", value_parser = LocationParser)]
     from: Location,
@@ -80,7 +80,7 @@ impl<'d> Side<'d> {
     }
 }
 
-impl Diff {
+impl DiffVersions {
     /// Compares the versions.
     pub(super) fn execute(&self) -> Outcome {
         let (from, to) = (Side::open(&self.from)?, Side::open(&self.to)?);

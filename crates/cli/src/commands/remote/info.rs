@@ -17,7 +17,7 @@ use std::io::Write;
 ///
 /// Reads the manifest: 104 bytes for each piece. (`lanefs info URL` shows the volume itself.)
 #[derive(Debug, Args)]
-pub(super) struct Info {
+pub(super) struct VersionInfo {
     /// The store, and a tag or a version
     #[arg(value_name = "URL", value_parser = LocationParser)]
     at: Location,
@@ -26,7 +26,7 @@ pub(super) struct Info {
     json: bool,
 }
 
-impl Info {
+impl VersionInfo {
     /// Shows the version.
     pub(super) fn execute(&self) -> Outcome {
         let publication = super::open(&self.at)?;

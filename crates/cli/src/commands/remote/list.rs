@@ -16,7 +16,7 @@ use std::io::Write;
 /// tags. The newest comes first. A version that a tag names and that is missing is marked, and so is a
 /// damaged tag.
 #[derive(Debug, Args)]
-pub(super) struct Ls {
+pub(super) struct ListVersions {
     /// The store
     #[arg(value_name = "URL", value_parser = StoreParser)]
     at: Location,
@@ -25,7 +25,7 @@ pub(super) struct Ls {
     json: bool,
 }
 
-impl Ls {
+impl ListVersions {
     /// Lists the store.
     pub(super) fn execute(&self) -> Outcome {
         let store = publication::store(&self.at, false)?;

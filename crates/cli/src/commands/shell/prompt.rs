@@ -12,7 +12,7 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
 
-type LineEditor<'v> = Editor<ShellHelper<'v>, FileHistory>;
+type ShellEditor<'v> = Editor<ShellHelper<'v>, FileHistory>;
 
 /// Executes the lines that the user types.
 ///
@@ -24,7 +24,7 @@ pub(super) fn run(
     execute_line: LineExecutor,
 ) -> Outcome {
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
-    let mut editor: LineEditor<'_> = Editor::with_config(config).map_err(terminal_failure)?;
+    let mut editor: ShellEditor<'_> = Editor::with_config(config).map_err(terminal_failure)?;
     let history = HistoryFile::open();
     if let Some(file) = &history {
         // One that cannot be read costs the history and nothing else.
@@ -42,7 +42,7 @@ pub(super) fn run(
 
 fn execute_lines(
     context: &mut Context<'_>,
-    editor: &mut LineEditor<'_>,
+    editor: &mut ShellEditor<'_>,
     execute_line: LineExecutor,
 ) -> Outcome {
     loop {

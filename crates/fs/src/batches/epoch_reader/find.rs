@@ -1,7 +1,7 @@
 //! The thread that finds the files of the next batches.
 
 use super::hand_over::FoundBatch;
-use super::work::Work;
+use super::work::EpochWork;
 use crate::batches::read_files::{FileBatch, FileList};
 use crate::vocabulary::error::Result;
 use crate::vocabulary::path_set::PathSet;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const TOGETHER: usize = 4096;
 
 /// Finds all files, batch after batch, until nobody wants more.
-pub(super) fn find(work: &Work) {
+pub(super) fn find(work: &EpochWork) {
     let (mut start, mut together) = (work.start, work.batch);
     #[cfg(test)]
     super::tests::may_panic(work, super::hand_over::Stage::Find);
@@ -35,7 +35,7 @@ pub(super) fn find(work: &Work) {
 }
 
 /// Finds the files of some batches.
-fn find_part(work: &Work, part: Range<usize>) -> Result<Vec<FoundBatch>> {
+fn find_part(work: &EpochWork, part: Range<usize>) -> Result<Vec<FoundBatch>> {
     let all = work.paths.view();
     let paths: PathSet = work.order[part.clone()].iter().filter_map(|row| all.get(*row as usize)).collect();
     let paths = Arc::new(paths);

@@ -50,13 +50,13 @@ pub(super) enum Stage {
 pub(super) struct HandOver {
     /// Files that are found ahead at most.
     most_found: usize,
-    state: Mutex<State>,
+    state: Mutex<HandOverState>,
     to_finder: Condvar,
     to_reader: Condvar,
     to_caller: Condvar,
 }
 
-struct State {
+struct HandOverState {
     found: VecDeque<Result<FoundBatch>>,
     found_files: usize,
     found_bytes: u64,
@@ -85,7 +85,7 @@ impl FoundBatch {
 
 impl HandOver {
     pub(super) fn new(memory: u64, most_found: usize) -> Self {
-        let state = State {
+        let state = HandOverState {
             found: VecDeque::new(),
             found_files: 0,
             found_bytes: 0,
@@ -221,7 +221,7 @@ impl HandOver {
     }
 }
 
-impl State {
+impl HandOverState {
     fn forget_all(&mut self) {
         self.found.clear();
         for batch in std::mem::take(&mut self.ready).into_iter().flatten() {

@@ -38,7 +38,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use work::Work;
+use work::EpochWork;
 
 /// Files that are found ahead of the reading at most. Each takes some hundred bytes.
 const MOST_FOUND: u64 = 128 << 10;
@@ -83,7 +83,7 @@ const MOST_FOUND: u64 = 128 << 10;
 ///
 /// Dropping it ends both threads soon, also in the middle of a batch.
 pub struct EpochReader {
-    work: Arc<Work>,
+    work: Arc<EpochWork>,
     threads: Vec<JoinHandle<()>>,
     position: usize,
     has_ended: bool,
@@ -113,7 +113,7 @@ impl EpochReader {
         let blocks = volume.shared.state.store.stats().blocks_allowed;
         // The metadata that the lookups fetch are still there when the files are read.
         let most_found = (blocks / 8).min(MOST_FOUND) as usize;
-        let work = Work {
+        let work = EpochWork {
             volume,
             paths,
             start: options.start as usize,

@@ -2,12 +2,12 @@
 
 use super::budget::Room;
 use super::hand_over::{FoundBatch, OpenBatch, ReadyBatch};
-use super::work::Work;
+use super::work::EpochWork;
 use crate::batches::read_files::{FileBatch, FileList, Late, PlannedFile};
 use crate::vocabulary::error::Result;
 
 /// Reads all batches, some at a time, until nobody wants more.
-pub(super) fn read(work: &Work) {
+pub(super) fn read(work: &EpochWork) {
     loop {
         let batches = work.home.batches_to_read();
         if batches.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn read(work: &Work) {
 }
 
 /// Reads the files of several batches as one, by position on the device, each to the memory of its batch.
-fn read_together(work: &Work, mut batches: Vec<Result<OpenBatch>>) -> Vec<Result<ReadyBatch>> {
+fn read_together(work: &EpochWork, mut batches: Vec<Result<OpenBatch>>) -> Vec<Result<ReadyBatch>> {
     #[cfg(test)]
     super::tests::may_panic(work, super::hand_over::Stage::Read);
     let options = work.read_options();
@@ -55,7 +55,7 @@ fn late_of<'p>(planned: impl Iterator<Item = PlannedFile<'p>>) -> Vec<Late> {
 }
 
 /// Puts the files in place that changed meanwhile.
-fn finish(work: &Work, batch: OpenBatch, late: Result<Vec<Late>>) -> Result<ReadyBatch> {
+fn finish(work: &EpochWork, batch: OpenBatch, late: Result<Vec<Late>>) -> Result<ReadyBatch> {
     let OpenBatch { found, mut room } = batch;
     match late.and_then(|late| room.contents.replace(&late)) {
         Ok(()) => Ok(ReadyBatch { part: found.part, room }),

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const OWNER: Caller = Caller::OWNER;
 
 /// Panics where a test planted that.
-pub(super) fn may_panic(work: &Work, stage: Stage) {
+pub(super) fn may_panic(work: &EpochWork, stage: Stage) {
     assert!(work.options.panics != Some(stage), "planted: {stage:?} panics");
 }
 

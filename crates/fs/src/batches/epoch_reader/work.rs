@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-pub(super) struct Work {
+pub(super) struct EpochWork {
     pub(super) volume: Arc<Volume>,
     pub(super) paths: Arc<PathSet>,
     pub(super) order: Arc<[u32]>,
@@ -31,7 +31,7 @@ impl Drop for EndOf<'_> {
     }
 }
 
-impl Work {
+impl EpochWork {
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -41,7 +41,7 @@ impl Work {
         ReadFiles { resolve: resolve.clone(), threads: *threads, ..ReadFiles::default() }
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, stage: Stage, run: fn(&Work)) -> Result<JoinHandle<()>> {
+    pub(super) fn spawn(self: &Arc<Self>, stage: Stage, run: fn(&EpochWork)) -> Result<JoinHandle<()>> {
         let (work, name) =
             (Arc::clone(self), if stage == Stage::Find { "lanefs-find" } else { "lanefs-read" });
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {

@@ -13,12 +13,12 @@ use std::task::{Context, Poll, Waker};
 /// The answers to a batch, for all of its lookups.
 #[derive(Default)]
 pub(super) struct Answers {
-    state: Mutex<State>,
+    state: Mutex<AnswersState>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct AnswersState {
     /// One for each lookup, from the end of the batch on; a lookup takes its own.
     answers: Option<Vec<Option<Result<Resolution>>>>,
     /// Tasks that wait, by lookup.
@@ -48,7 +48,7 @@ impl Answers {
     }
 }
 
-impl State {
+impl AnswersState {
     /// Takes the answer to a lookup; `None` before the end of the batch.
     fn take(&mut self, number: usize) -> Option<Result<Resolution>> {
         let answer = self.answers.as_mut()?.get_mut(number).and_then(Option::take);

@@ -80,14 +80,14 @@ impl Default for ServiceOptions {
 /// ```
 pub struct LookupService {
     options: ServiceOptions,
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
     /// Servers wait here for a batch.
     to_servers: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    open: Option<Batch>,
+struct ServiceState {
+    open: Option<GatheredBatch>,
     /// Memory of a batch that was answered.
     spare: PathSet,
     servers: usize,
@@ -95,7 +95,7 @@ struct State {
 }
 
 /// Paths, and the answers to come. A batch that is dropped without answers fails its lookups.
-struct Batch {
+struct GatheredBatch {
     paths: PathSet,
     begun: Instant,
     answers: Arc<Answers>,
@@ -104,7 +104,7 @@ struct Batch {
 impl LookupService {
     /// Returns a service without a server.
     pub fn new(options: ServiceOptions) -> Self {
-        LookupService { options, state: Mutex::new(State::default()), to_servers: Condvar::new() }
+        LookupService { options, state: Mutex::new(ServiceState::default()), to_servers: Condvar::new() }
     }
 
     /// Begins a lookup, which fails where the service is closed. Its answer comes when a thread
@@ -114,8 +114,8 @@ impl LookupService {
         if state.is_closed {
             return Lookup::failed(closed());
         }
-        let State { open, spare, .. } = &mut *state;
-        let batch = open.get_or_insert_with(|| Batch {
+        let ServiceState { open, spare, .. } = &mut *state;
+        let batch = open.get_or_insert_with(|| GatheredBatch {
             paths: std::mem::take(spare),
             begun: Instant::now(),
             answers: Arc::default(),
@@ -150,7 +150,7 @@ impl LookupService {
     /// Answers a batch that failed path by path: one path may be to blame. An error of the device or the
     /// network is that of all paths that have no answer yet. Each of them would meet it again, one after the
     /// other, and only when the device has tried as long as it does.
-    fn answer_singly(&self, engine: &(impl Engine + ?Sized), batch: &Batch, error: Error) {
+    fn answer_singly(&self, engine: &(impl Engine + ?Sized), batch: &GatheredBatch, error: Error) {
         let mut failure = Some(error).filter(is_of_all_paths);
         batch.answers.finish(batch.paths.view().iter().map(|path| {
             if let Some(error) = &failure {
@@ -194,7 +194,7 @@ impl LookupService {
     }
 
     /// Waits for a batch that is due; returns `None` at the end.
-    fn next_batch(&self) -> Option<Batch> {
+    fn next_batch(&self) -> Option<GatheredBatch> {
         let mut state = self.state.lock();
         loop {
             let is_closed = state.is_closed;
@@ -231,7 +231,7 @@ impl LookupService {
     }
 }
 
-impl Drop for Batch {
+impl Drop for GatheredBatch {
     fn drop(&mut self) {
         // Does nothing after the answers.
         self.answers.finish((0..self.paths.len()).map(|_| Err(closed())));

@@ -2,7 +2,7 @@
 
 use super::batch::FileBatch;
 use super::contents::Late;
-use super::planned::{PlannedFile, State, WantedFile};
+use super::planned::{PlannedFile, PlannedState, WantedFile};
 use crate::attempt::Core;
 use crate::by_inode::ops;
 use crate::by_inode::pieces::{FileState, MAX_WHOLE_BYTES, in_one_state, read_state};
@@ -16,9 +16,9 @@ use lanefs_format::Code;
 pub(super) fn read_alone(batch: &FileBatch<'_>, file: &mut PlannedFile<'_>) {
     let mut own = Vec::new();
     let done = read(batch, file, &mut own);
-    let late = |code, bytes| State::Late(Late { row: file.row, code, bytes });
+    let late = |code, bytes| PlannedState::Late(Late { row: file.row, code, bytes });
     file.state = match done {
-        Ok(true) => State::Done,
+        Ok(true) => PlannedState::Done,
         Ok(false) => late(Code::Success, own),
         Err(error) => late(error.code(), Vec::new()),
     };

@@ -27,10 +27,10 @@ pub(crate) struct PlannedFile<'b> {
     pub(super) wanted: WantedFile<'b>,
     /// As long as the file's bytes were when the file was found.
     pub(super) out: &'b mut [u8],
-    pub(super) state: State,
+    pub(super) state: PlannedState,
 }
 
-pub(super) enum State {
+pub(super) enum PlannedState {
     /// Nothing is known: the file is read by itself.
     Open,
     /// The bytes are there.
@@ -43,19 +43,19 @@ pub(super) enum State {
 
 impl PlannedFile<'_> {
     /// Makes an attempt to copy the file's bytes to its part of the memory.
-    pub(super) fn copy(&mut self, core: &Core<'_>, caller: &Caller) -> Outcome<State> {
+    pub(super) fn copy(&mut self, core: &Core<'_>, caller: &Caller) -> Outcome<PlannedState> {
         let WantedFile { ino, path, range } = &self.wanted;
         let node = ops::regular(core, *ino)?;
         access(core, caller, &node, READ)?;
         let len = range.within(node.size());
         let is_other = path.is_some_and(|(_, generation)| generation != node.view.get(f::GENERATION));
         if is_other || len != self.out.len() as u64 {
-            return Ok(State::Open);
+            return Ok(PlannedState::Open);
         }
         match data::read(core, node, range.offset, self.out) {
-            Ok(_) => Ok(State::Done),
+            Ok(_) => Ok(PlannedState::Done),
             Err(Fault::Miss { want: Want::Data { .. }, .. }) => {
-                Ok(State::Missing(blocks_of(core, node, range.offset, len)?))
+                Ok(PlannedState::Missing(blocks_of(core, node, range.offset, len)?))
             }
             Err(fault) => Err(fault),
         }
@@ -63,12 +63,12 @@ impl PlannedFile<'_> {
 
     /// The result where it is not the one that was planned.
     pub(crate) fn into_late(self) -> Option<Late> {
-        if let State::Late(late) = self.state { Some(late) } else { None }
+        if let PlannedState::Late(late) = self.state { Some(late) } else { None }
     }
 
     /// The blocks that are missing.
     pub(super) fn missing(&self) -> &[BlockRange] {
-        if let State::Missing(ranges) = &self.state { ranges } else { &[] }
+        if let PlannedState::Missing(ranges) = &self.state { ranges } else { &[] }
     }
 
     pub(super) fn missing_blocks(&self) -> u64 {

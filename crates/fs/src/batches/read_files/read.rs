@@ -5,7 +5,7 @@ use super::batch::{FileBatch, TOGETHER};
 use super::contents::{FileContents, Late};
 use super::locate::Located;
 use super::options::{FileList, range_of};
-use super::planned::{PlannedFile, State, WantedFile};
+use super::planned::{PlannedFile, PlannedState, WantedFile};
 use super::rounds::in_rounds;
 use crate::by_inode::pieces::PIECE_BYTES;
 use crate::vocabulary::error::Result;
@@ -30,7 +30,12 @@ impl FileBatch<'_> {
         for (row, file) in located.iter().enumerate().filter(|(_, file)| is_left(file)) {
             let (out, rest) = memory.split_at_mut(file.len as usize);
             memory = rest;
-            planned.push(PlannedFile { row, wanted: self.wanted(files, row, file), out, state: State::Open });
+            planned.push(PlannedFile {
+                row,
+                wanted: self.wanted(files, row, file),
+                out,
+                state: PlannedState::Open,
+            });
         }
         planned
     }
@@ -80,7 +85,7 @@ impl FileBatch<'_> {
     fn copy<'b, P: BorrowMut<PlannedFile<'b>>>(
         &self,
         planned: &mut [P],
-        mut accept: impl FnMut(&mut PlannedFile<'b>, State),
+        mut accept: impl FnMut(&mut PlannedFile<'b>, PlannedState),
     ) {
         let caller = &self.options.resolve.caller;
         in_rounds(
@@ -118,7 +123,7 @@ impl FileBatch<'_> {
             let misses: Vec<_> = ranges.iter().map(want).collect();
             self.volume.shared.state.store.fetch_many(&misses);
             self.copy(window, |file, state| {
-                file.state = if matches!(state, State::Done) { state } else { State::Open };
+                file.state = if matches!(state, PlannedState::Done) { state } else { PlannedState::Open };
             });
         });
     }
@@ -133,8 +138,10 @@ impl FileBatch<'_> {
 
     /// Reads the files by themselves that are left.
     fn read_rest(&self, planned: &mut [PlannedFile<'_>]) {
-        let left: Vec<_> =
-            planned.iter_mut().filter(|file| matches!(file.state, State::Open | State::Missing(_))).collect();
+        let left: Vec<_> = planned
+            .iter_mut()
+            .filter(|file| matches!(file.state, PlannedState::Open | PlannedState::Missing(_)))
+            .collect();
         if left.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use super::op::Op;
 use super::side::{Engine, options};
 use super::tree::{Tree, tree};
 use lanefs::{Access, CreateOptions, InodeSize, Volume};
-use lanefs_testkit::crash::{Event, Image, Recorder};
+use lanefs_testkit::crash::{CrashImage, DeviceEvent, Recorder};
 use lanefs_testkit::seeded::Seeded;
 
 /// Bytes of a volume whose journal takes any of the batches, and of one whose journal does not: there they
@@ -15,8 +15,8 @@ pub(crate) const SMALL: u64 = 32 << 20;
 
 /// Contents that a crash may leave.
 pub(crate) struct Story {
-    base: Image,
-    log: Vec<Event>,
+    base: CrashImage,
+    log: Vec<DeviceEvent>,
     /// The tree before the first round and after each one.
     trees: Vec<Tree>,
     /// All rounds were made together, so nothing between these trees is allowed.
@@ -27,7 +27,7 @@ pub(crate) struct Story {
 pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -> Story {
     let image = {
         let options = CreateOptions { size, ..options(InodeSize::B256) };
-        let device = Recorder::new(Image::new(vec![0; options.size as usize]));
+        let device = Recorder::new(CrashImage::new(vec![0; options.size as usize]));
         let volume = Volume::create_device(Box::new(device.clone()), &options).expect("volume");
         prepare(&volume).expect("prepared");
         volume.close().expect("closed");
@@ -42,13 +42,13 @@ pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -
         for number in 1..=rounds {
             let round = generator.round();
             let changes: Vec<_> = round.ops.iter().map(Op::change).collect();
-            device.mark(Event::Begun(number));
+            device.mark(DeviceEvent::Begun(number));
             let (_, shares) = apply(volume.root(), &changes).expect("applied");
             is_whole &= shares.one_by_one == 0;
             trees.push(tree(&volume).expect("tree"));
             if numbers.chance(60) {
                 volume.sync().expect("sync");
-                device.mark(Event::Acknowledged { done: number, file: None });
+                device.mark(DeviceEvent::Acknowledged { done: number, file: None });
             }
         }
     });
@@ -57,16 +57,16 @@ pub(crate) fn record(engine: &Engine<'_>, size: u64, seed: u64, rounds: usize) -
 
 /// Returns the contents that a crash after `end` events leaves, with a random part of the unflushed writes
 /// where `torn`.
-fn left(story: &Story, end: usize, torn: Option<&mut Seeded>) -> Image {
+fn left(story: &Story, end: usize, torn: Option<&mut Seeded>) -> CrashImage {
     let mut image = story.base.clone();
     let covered = story.log[..end].iter().filter_map(|event| match event {
-        Event::FlushEnd { begun } => Some(*begun),
+        DeviceEvent::FlushEnd { begun } => Some(*begun),
         _ => None,
     });
     let covered = covered.max().unwrap_or(0);
     let mut numbers = torn;
     for (number, event) in story.log[..end].iter().enumerate() {
-        let Event::Write { at, data } = event else { continue };
+        let DeviceEvent::Write { at, data } = event else { continue };
         for (sector, data) in data.chunks(512).enumerate() {
             let is_lost = number > covered && numbers.as_mut().is_some_and(|numbers| numbers.chance(50));
             if !is_lost {
@@ -87,9 +87,9 @@ pub(crate) fn crashes(story: &Story, seed: u64, count: usize) -> Result<u64, Str
         let is_torn = numbers.chance(50);
         let image = left(story, end, Some(&mut *numbers).filter(|_| is_torn));
         let state = format!("state {number}, {end} of {} events", story.log.len());
-        let begun = story.log[..end].iter().filter(|event| matches!(event, Event::Begun(_))).count();
+        let begun = story.log[..end].iter().filter(|event| matches!(event, DeviceEvent::Begun(_))).count();
         let acknowledged = story.log[..end].iter().filter_map(|event| match event {
-            Event::Acknowledged { done, .. } => Some(*done),
+            DeviceEvent::Acknowledged { done, .. } => Some(*done),
             _ => None,
         });
         let acknowledged = acknowledged.max().unwrap_or(0);

@@ -12,8 +12,8 @@ fn file(len: usize) -> (File, Vec<u8>) {
 }
 
 /// Returns `None` where the kernel refuses rings: then there is nothing to test.
-fn ring() -> Option<Ring> {
-    Ring::new().inspect_err(|error| eprintln!("no rings here: {error}")).ok()
+fn ring() -> Option<RequestRing> {
+    RequestRing::new().inspect_err(|error| eprintln!("no rings here: {error}")).ok()
 }
 
 fn reads(memory: &mut [u8], each: usize) -> impl Iterator<Item = Transfer<'_>> {

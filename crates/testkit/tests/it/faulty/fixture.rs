@@ -7,7 +7,7 @@ use lanefs_testkit::engine::Engine;
 use lanefs_testkit::faulty::{Faults, FaultyDevice};
 use lanefs_testkit::model::Model;
 use lanefs_testkit::ops::Data;
-use lanefs_testkit::steps::{Entry, Step, Tree, prepare, prepared_model, tree_of_model};
+use lanefs_testkit::steps::{Step, StepEntry, StepTree, prepare, prepared_model, tree_of_model};
 use lanefs_testkit::volume::options;
 use std::sync::{Arc, OnceLock};
 
@@ -79,8 +79,8 @@ pub(crate) fn base_image() -> &'static [u8] {
     })
 }
 
-fn base_tree() -> &'static Tree {
-    static TREE: OnceLock<Tree> = OnceLock::new();
+fn base_tree() -> &'static StepTree {
+    static TREE: OnceLock<StepTree> = OnceLock::new();
     TREE.get_or_init(|| tree_of_model(&mut model_of_base()))
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn queries() -> Vec<Query> {
 /// # Panics
 /// For a wrong answer.
 pub(crate) fn right_answer(look: &Query, volume: &Volume) -> lanefs::Result<()> {
-    let entry = |path: &String| -> &Entry { &base_tree()[path.as_bytes()] };
+    let entry = |path: &String| -> &StepEntry { &base_tree()[path.as_bytes()] };
     match look {
         Query::Attributes(path) => {
             let attr = volume.resolve(path)?;

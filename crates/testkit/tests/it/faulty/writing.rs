@@ -6,7 +6,7 @@ use crate::faulty::fixture::{
 use lanefs::{Code, Device, IoBuf, IoBufMut, Volume};
 use lanefs_testkit::faulty::{AccessKind, Faults, FaultyDevice, Rule};
 use lanefs_testkit::model::Model;
-use lanefs_testkit::steps::{Step, Tree, tree_of_model, tree_of_volume};
+use lanefs_testkit::steps::{Step, StepTree, tree_of_model, tree_of_volume};
 use lanefs_testkit::watchdog::Watchdog;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -90,9 +90,9 @@ struct WritingRun<'c> {
     faults: Faults,
     volume: Volume,
     /// The tree as it must be now.
-    now: Tree,
+    now: StepTree,
     /// The trees that the device may hold after a crash: that of the last sync, and all since.
-    allowed: Vec<Tree>,
+    allowed: Vec<StepTree>,
     model: Model,
     /// A commit failed: the volume is for reading only.
     dead: bool,

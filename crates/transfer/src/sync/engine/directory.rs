@@ -1,6 +1,6 @@
 //! A directory: its attributes, its names on both sides, and the tasks that follow from them.
 
-use super::{Both, Engine, Side, Task};
+use super::{Both, Engine, Task, WhichTree};
 use crate::running::job::count;
 use crate::running::queue::Queue;
 use crate::sync::difference::Change;
@@ -48,7 +48,11 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Compares the attributes of the directories themselves.
-    fn compare_directory(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<(), (Side, Failure)> {
+    fn compare_directory(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+    ) -> Result<(), (WhichTree, Failure)> {
         if let (Some(b), Some(old)) = (&pair.b, &pair.old) {
             let aspects = self.compare(buffers, (&pair.a.0, b), None, (&pair.a.1, old))?;
             let _ = pair.aspects.set(aspects);
@@ -56,10 +60,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         Ok(())
     }
 
-    fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (Side, Failure)> {
-        let mut in_a = self.a.names(buffers, &pair.a.0).map_err(|failure| (Side::A, failure))?;
+    fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
+        let mut in_a = self.a.names(buffers, &pair.a.0).map_err(|failure| (WhichTree::A, failure))?;
         let mut in_b = match (&pair.b, &pair.old) {
-            (Some(b), Some(_)) => self.b.names(buffers, b).map_err(|failure| (Side::B, failure))?,
+            (Some(b), Some(_)) => self.b.names(buffers, b).map_err(|failure| (WhichTree::B, failure))?,
             _ => Vec::new(),
         };
         if !self.options.filter.is_empty() {
@@ -112,7 +116,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let path = || pair.path(both.a.name.to_bytes());
         let node = match self.a.node(&pair.a.0, &both.a) {
             Ok(node) => node,
-            Err(failure) => return self.failed(&path(), Side::A, failure),
+            Err(failure) => return self.failed(&path(), WhichTree::A, failure),
         };
         if self.options.skip.contains(&node.meta.id) {
             let path = shown(&self.a.path(&path()));
@@ -142,7 +146,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let a = match self.a.enter(&pair.a.0, &both.a, node) {
             Ok(dir) => (dir, *node),
             Err(failure) => {
-                self.failed(&below(), Side::A, failure);
+                self.failed(&below(), WhichTree::A, failure);
                 return None;
             }
         };
@@ -153,7 +157,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 match entered {
                     Ok((b, old)) => Sides { a, b: Some(b), old: Some(old), made: None },
                     Err(failure) => {
-                        self.failed(&below(), Side::B, failure);
+                        self.failed(&below(), WhichTree::B, failure);
                         return None;
                     }
                 }

@@ -1,6 +1,6 @@
 //! One name of the tree that is followed which is not a directory.
 
-use super::{Both, Engine, Side};
+use super::{Both, Engine, WhichTree};
 use crate::sync::difference::{Aspects, Change};
 use crate::sync::effect::{Effect, There};
 use crate::sync::links::First;
@@ -24,7 +24,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let there = match (&both.b, &pair.b) {
             (Some(name), Some(dir)) if !name.is_dir() => match self.old(dir, name, both) {
                 Ok(old) => Some(old),
-                Err(failure) => return self.failed(&pair.path(name.name.to_bytes()), Side::B, failure),
+                Err(failure) => return self.failed(&pair.path(name.name.to_bytes()), WhichTree::B, failure),
             },
             _ => None,
         };
@@ -202,7 +202,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 false
             }
             Err(failure) => {
-                self.failed(&path, Side::B, failure);
+                self.failed(&path, WhichTree::B, failure);
                 false
             }
         }

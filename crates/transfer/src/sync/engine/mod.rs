@@ -125,10 +125,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         dirs: (&A::Dir, &B::Dir),
         name: Option<&std::ffi::CStr>,
         nodes: (&Node, &Node),
-    ) -> Result<Aspects, (Side, Failure)> {
+    ) -> Result<Aspects, (WhichTree, Failure)> {
         let ((dir_a, dir_b), (a, b)) = (dirs, nodes);
-        let in_a = |failure| (Side::A, failure);
-        let in_b = |failure| (Side::B, failure);
+        let in_a = |failure| (WhichTree::A, failure);
+        let in_b = |failure| (WhichTree::B, failure);
         let mut aspects = attributes(&a.meta, &b.meta);
         let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
         let other_xattrs = self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?;
@@ -161,10 +161,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Reports that a side did not answer about a path below the top.
-    fn failed(&self, path: &[u8], side: Side, failure: Failure) {
+    fn failed(&self, path: &[u8], side: WhichTree, failure: Failure) {
         let path = match side {
-            Side::A => self.a.path(path),
-            Side::B => self.b.path(path),
+            WhichTree::A => self.a.path(path),
+            WhichTree::B => self.b.path(path),
         };
         failure::report(self.job, path, "cannot read the volume, at", failure);
     }
@@ -183,7 +183,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
 /// A side of a comparison.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum WhichTree {
     A,
     B,
 }

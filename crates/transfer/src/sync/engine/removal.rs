@@ -1,6 +1,6 @@
 //! Names that only the tree that follows has, with all that is below them.
 
-use super::{Engine, Side};
+use super::{Engine, WhichTree};
 use crate::sync::difference::Change;
 use crate::sync::effect::Effect;
 use crate::sync::failure::Failure;
@@ -43,7 +43,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 let path = crate::vocabulary::name::shown(&self.b.path(&path));
                 self.job.note(format!("{path}: stays, as names below it do"));
             }
-            Err(failure) => self.failed(&path, Side::B, failure),
+            Err(failure) => self.failed(&path, WhichTree::B, failure),
         }
     }
 
