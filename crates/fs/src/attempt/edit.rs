@@ -158,6 +158,6 @@ impl<'v> Edit<'v> {
         self.counts.deferred -= deferred_blocks(self.freed) as i64;
         let state = self.core.state;
         self.end();
-        debug_assert!(state.counts.sum().deferred >= 0, "more was freed than deferred");
+        assert!(state.counts.sum().deferred >= 0, "more was freed than deferred");
     }
 }

@@ -168,7 +168,7 @@ impl Shared {
         let first = gather_writers(closed);
         first.returning.append(&mut returning);
         self.put_back(first)?;
-        debug_assert!(first.prealloc.is_empty() && first.returning.is_empty(), "a preallocation remains");
+        assert!(first.prealloc.is_empty() && first.returning.is_empty(), "a preallocation remains");
         Ok(first)
     }
 
@@ -194,7 +194,7 @@ impl Shared {
     fn mark_durable(&self) {
         let begun = self.begun.load(Ordering::SeqCst);
         let before = self.durable.swap(begun, Ordering::SeqCst);
-        debug_assert!(before <= begun, "snapshot {before} was durable before {begun}");
+        assert!(before <= begun, "snapshot {before} was durable before {begun}");
     }
 
     /// Writes most file data to the device before the gate is closed.

@@ -84,7 +84,7 @@ pub(crate) fn alloc_extent(edit: &mut Edit<'_>, file: Growth, want: u64) -> Outc
         None if blocks >= GROWN_BLOCKS && (at_end || goal.is_some()) => from_growing(edit, file, want)?,
         None => from_small(edit, goal, want)?,
     };
-    debug_assert!((1..=want).contains(&extent.count), "{extent:?} for {want} blocks");
+    assert!((1..=want).contains(&extent.count), "{extent:?} for {want} blocks");
     edit.counts.free_blocks -= extent.count as i64;
     Ok(extent)
 }

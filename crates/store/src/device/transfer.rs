@@ -91,7 +91,7 @@ impl<'m> Transfer<'m> {
                 TransferMemory::Write(_) => io::ErrorKind::WriteZero.into(),
             });
         };
-        debug_assert!(count <= self.left());
+        assert!(count <= self.left(), "{count} bytes moved of {}", self.left());
         self.done += count;
         if self.left() == 0 { Progress::Done } else { Progress::More }
     }

@@ -15,7 +15,12 @@ impl Copies {
     /// The images are those of the positions, in the same order.
     pub(crate) fn new(positions: Vec<u64>, images: AlignedBuffer) -> Self {
         debug_assert!(positions.is_sorted_by(|a, b| a < b), "copies ascend");
-        debug_assert_eq!(images.len() as u64, positions.len() as u64 * BLOCK);
+        assert_eq!(
+            images.len() as u64,
+            positions.len() as u64 * BLOCK,
+            "bytes of {} copies",
+            positions.len()
+        );
         Copies { positions: positions.into(), images: Arc::new(images) }
     }
 

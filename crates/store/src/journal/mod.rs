@@ -368,7 +368,6 @@ impl Journal {
         let Some(last) = freed.checked_sub(1).map(|last| self.log[last]) else { return Ok(()) };
         self.totals = last.totals;
         self.used -= self.log.drain(..freed).map(|commit| commit.blocks).sum::<u64>();
-        self.assert_whole();
         self.guarded(|journal| journal.write_header(device, sums))
     }
 
@@ -377,6 +376,9 @@ impl Journal {
         if self.failed {
             return Err(Fault::Io { at: self.ring.header(0), doing: "writing", errno: Code::Io.errno() });
         }
+        // A panic counts as a failure.
+        self.failed = true;
+        self.assert_whole();
         let done = write(self);
         self.failed = done.is_err();
         done
@@ -385,7 +387,8 @@ impl Journal {
     /// Asserts that the log is a part of the ring that ends at the head, and that its numbers ascend to the
     /// last.
     fn assert_whole(&self) {
-        debug_assert!(self.head < self.ring.len() && self.used <= self.ring.len());
+        let len = self.ring.len();
+        assert!(self.head < len && self.used <= len, "{} blocks up to {} of {len}", self.used, self.head);
         debug_assert_eq!(self.used, self.log.iter().map(|commit| commit.blocks).sum::<u64>());
         debug_assert!(
             self.log.iter().map(|commit| commit.sequence).rev().eq((0..self.next).rev().take(self.log.len()))
@@ -416,7 +419,7 @@ pub(crate) fn write_in_place(
     positions: &[u64],
     copy: impl Fn(u64, &mut [u8]),
 ) -> Result<(), Fault> {
-    debug_assert!(positions.is_sorted_by(|a, b| a < b), "positions ascend");
+    assert!(positions.is_sorted_by(|a, b| a < b), "positions ascend");
     let mut buffer = AlignedBuffer::default();
     let mut rest = positions;
     while let Some(first) = rest.first().copied() {

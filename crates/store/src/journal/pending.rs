@@ -55,7 +55,7 @@ impl Pending {
     /// Adds a block of the commit `sequence`, which is durable and newer than all earlier ones.
     pub(crate) fn add(&mut self, sequence: u64, position: u64, image: Image) {
         let before = self.blocks.insert(position, (sequence, image));
-        debug_assert!(before.is_none_or(|(older, _)| older <= sequence), "numbers of commits rise");
+        assert!(before.is_none_or(|(older, _)| older <= sequence), "numbers of commits rise");
     }
 
     /// Removes a block that a commit freed, once that commit is durable.

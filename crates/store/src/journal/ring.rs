@@ -74,7 +74,7 @@ impl Ring {
     fn parts(&self, slot: u64, bytes: usize) -> [(u64, Range<usize>); 2] {
         let to_end = (self.len - slot % self.len).saturating_mul(BLOCK);
         let first = usize::try_from(to_end).map_or(bytes, |to_end| bytes.min(to_end));
-        debug_assert!(bytes as u64 <= self.len * BLOCK, "no more than the ring");
+        assert!(bytes as u64 <= self.len * BLOCK, "no more than the ring");
         [(self.position(slot), 0..first), (self.position(0), first..bytes)]
     }
 

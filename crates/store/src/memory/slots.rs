@@ -118,7 +118,7 @@ impl Slots {
             return true;
         }
         let Some(slot) = pool.take() else { return false };
-        debug_assert_eq!(pool.owners[slot as usize], NOBODY, "slot {slot} has a section");
+        assert_eq!(pool.owners[slot as usize], NOBODY, "slot {slot} has a section");
         self.left.fetch_sub(1, Ordering::Relaxed);
         pool.owners[slot as usize] = section;
         self.word(section).store(slot, Ordering::SeqCst);

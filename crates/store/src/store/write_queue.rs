@@ -76,7 +76,7 @@ impl WriteQueue {
 
     /// Submits a piece to the helper.
     pub(crate) fn submit(&self, piece: QueuedWrite) {
-        debug_assert!(piece.data.len().is_multiple_of(BLOCK as usize) && !piece.data.is_empty());
+        assert!(piece.data.len().is_multiple_of(BLOCK as usize) && !piece.data.is_empty(), "part of a block");
         let mut queue = self.queue.lock();
         queue.waiting.push(piece);
         queue.submitted += 1;

@@ -299,7 +299,7 @@ impl<'v> Tx<'v> {
     /// Keeps the changes.
     #[inline(always)]
     pub fn commit(self) {
-        debug_assert!(self.reader.may_continue(), "a transaction commits that must be aborted");
+        assert!(self.reader.may_continue(), "a transaction commits that must be aborted");
         self.log.undo.clear();
         self.reader.unlock_all();
         debug_assert!(self.reader.has_no_locks());

@@ -428,7 +428,7 @@ impl Store {
         loop {
             let batch = self.commits.pending.lock().batch(from, last, BATCH_BLOCKS);
             let Some(end) = batch.last() else { break };
-            debug_assert!(batch[0].position >= from, "batches ascend");
+            assert!(batch[0].position >= from, "batches ascend");
             from = end.position + BLOCK;
             let requests: Vec<Write<'_>> = batch
                 .iter()
@@ -440,7 +440,7 @@ impl Store {
         device.flush().map_err(|e| io_fault(0, "flushing", &e))?;
         self.commits.counters.in_place_bytes.fetch_add(written.len() as u64 * BLOCK, Ordering::Relaxed);
         self.commits.pending.lock().done(&written);
-        debug_assert!(self.commits.pending.lock().is_empty(), "no block waits whose copy the journal frees");
+        assert!(self.commits.pending.lock().is_empty(), "no block waits whose copy the journal frees");
         journal.advance(device, &self.sums, last)
     }
 }

@@ -49,7 +49,7 @@ impl<'s> Sealer<'s> {
         debug_assert!(tables.is_sorted());
         for second in tables.into_iter().filter(|at| at & (CHUNK - 1) != 0) {
             let first = second & !(CHUNK - 1);
-            debug_assert_eq!(second - first, (CHUNK_HEADER_BLOCKS - 1) * BLOCK);
+            assert_eq!(second - first, (CHUNK_HEADER_BLOCKS - 1) * BLOCK, "a table's block at {second:#x}");
             self.store.view(second).copy_to(0, &mut bytes);
             let sum = self.store.sums.of(second, &bytes, None);
             self.table(first)?.store(chunk_header::CHECKSUM2.offset, 4, u64::from(sum));

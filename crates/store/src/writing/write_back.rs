@@ -132,7 +132,7 @@ impl Store {
             requests.push(Write { at: first * BLOCK, data });
             rest = &rest[count..];
         }
-        debug_assert!(requests.is_sorted_by(|a, b| a.at + a.data.len() as u64 <= b.at));
+        assert!(requests.is_sorted_by(|a, b| a.at + a.data.len() as u64 <= b.at), "two writes of one block");
         self.write_data_to(device, &requests)?;
         for index in data.iter() {
             if planted::is(planted::Bug::CleanAfterWriting) {

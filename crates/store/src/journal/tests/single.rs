@@ -10,6 +10,7 @@ use lanefs_format::{
     BLOCK, BlockKind, Checksummer, Code, JOURNAL_COMMIT, JOURNAL_HEADERS, MAX_JOURNAL, SUPERBLOCK_COPY,
     journal_commit as c, journal_descriptor as d, journal_header as h,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 /// Byte position of the journal.
@@ -454,6 +455,19 @@ fn after_a_failed_write_the_journal_takes_nothing_more() {
     device.fails.store(false, Ordering::Relaxed);
     assert!(matches!(append(&device, &mut journal, &[(0, 3)], &[]), Err(Fault::Io { .. })));
     assert!(matches!(journal.advance(&device, &sums(), journal.last()), Err(Fault::Io { .. })));
+    assert!(open(&device, 16).expect("open").1);
+    assert_eq!(read(&device, cell(0)), block(1));
+}
+
+#[test]
+fn a_journal_that_has_lost_its_head_writes_nothing_more() {
+    let (device, mut journal) = new(16);
+    append(&device, &mut journal, &[(0, 1)], &[]).expect("append");
+    device.take();
+    journal.head = journal.ring.len();
+    catch_unwind(AssertUnwindSafe(|| append(&device, &mut journal, &[(0, 2)], &[]))).expect_err("a panic");
+    assert!(matches!(append(&device, &mut journal, &[(0, 3)], &[]), Err(Fault::Io { .. })));
+    assert!(device.take().is_empty(), "something is written");
     assert!(open(&device, 16).expect("open").1);
     assert_eq!(read(&device, cell(0)), block(1));
 }
