@@ -2,6 +2,8 @@
 //!
 //! It knows no file system.
 
+#[cfg(test)]
+pub(crate) mod documented;
 pub mod machine;
 pub mod plot;
 pub(crate) mod progress;

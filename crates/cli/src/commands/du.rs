@@ -5,7 +5,7 @@ use crate::common::usage::{Usage, allocated};
 use crate::common::walk::{Visit, Walk, WalkOptions};
 use crate::session::command::Command;
 use crate::session::context::Context;
-use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::text::escape::escape_into;
 use crate::text::size::human;
@@ -67,14 +67,12 @@ pub struct Du {
 
 impl Command for Du {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let here = [OsString::from(".")];
-        let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut usage = Usage::default();
         let mut total = 0u64;
         let mut lines = Lines { limit: self.top, largest: BinaryHeap::new() };
         let mut progress = Progress::beside_output("counted");
-        for path in paths {
-            let outcome = self.count(context, bytes::of(path), &mut usage, &mut lines, &mut progress);
+        for path in bytes::or_here(&self.paths) {
+            let outcome = self.count(context, path, &mut usage, &mut lines, &mut progress);
             let outcome = outcome.map(|sum| total = total.saturating_add(sum));
             context.go_on(outcome)?;
         }
@@ -159,15 +157,7 @@ impl Du {
         let mut walk = walk.with(prefetched);
         let mut sums = Sums::default();
         let measure = if self.bytes { |attr: &Attr| attr.size } else { allocated };
-        while let Some(step) = walk.next() {
-            let step = match step {
-                Ok(step) => step,
-                Err(failure) => {
-                    context.go_on(Err(failure))?;
-                    continue;
-                }
-            };
-            check_interrupt()?;
+        while let Some(step) = walk.advance(context)? {
             // A directory that could not be entered has no `Leave`; its sum goes to the directory above.
             sums.close_to(step.depth + usize::from(step.visit == Visit::Leave));
             if step.visit == Visit::Leave {

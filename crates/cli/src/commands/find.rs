@@ -108,10 +108,7 @@ impl Command for Find {
         }
         let engines = self.engine.open(context, 1)?;
         let mirrored = engines.chosen().map(|(_, mirrored)| mirrored);
-        let here = [OsString::from(".")];
-        let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
-        for start in paths {
-            let start = bytes::of(start);
+        for start in bytes::or_here(&self.paths) {
             let outcome = match &mirrored {
                 Some(mirrored) => search.on_device(mirrored, context, start),
                 None => search.walk(context, start),
@@ -185,8 +182,7 @@ impl Search<'_> {
     fn fuzzy(&mut self, context: &mut Context<'_>, query: &str) -> Outcome {
         let query = fuzzy_names::parse(query)?;
         let gpu = self.args.engine.open_device()?;
-        let here = OsString::from(".");
-        let paths = if self.args.paths.is_empty() { vec![&here] } else { self.args.paths.iter().collect() };
+        let paths = bytes::or_here(&self.args.paths);
         let names = fuzzy_names::gather(context, &paths, true, self.args.maxdepth)?;
         let ranks = gpu.as_ref().and_then(|gpu| fuzzy_names::ranks(gpu, &names));
         let mut finder = fuzzy_names::finder(&names, ranks.as_ref());

@@ -88,12 +88,9 @@ impl Command for Ls {
 
 impl Ls {
     fn list_all(&self, context: &mut Context<'_>) -> Outcome {
-        let here = [OsString::from(".")];
-        let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut files = Vec::new();
         let mut dirs = Vec::new();
-        for path in paths {
-            let path = bytes::of(path);
+        for path in bytes::or_here(&self.paths) {
             let outcome = self.resolve(context, path).and_then(|attr| match attr.kind {
                 FileKind::Directory if !self.directory => {
                     dirs.push((path.to_vec(), attr.ino));
@@ -109,7 +106,7 @@ impl Ls {
         if !files.is_empty() {
             self.format().print(context, &files)?;
         }
-        let has_headings = (paths.len() > 1 || self.recursive) && !self.json;
+        let has_headings = (self.paths.len() > 1 || self.recursive) && !self.json;
         self.list_directories(context, dirs, has_headings, files.is_empty())
     }
 

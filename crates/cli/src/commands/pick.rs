@@ -12,6 +12,7 @@ use crate::session::command::{Command, HostCommand};
 use crate::session::context::Context;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::{console, exit, interrupt};
+use crate::text::bytes;
 use crate::text::json;
 use clap::Args;
 use lanefs::FileSystem;
@@ -21,7 +22,6 @@ use picker::Picker;
 use session::Picked;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::os::unix::ffi::OsStringExt;
 
 /// Pick paths by typing parts of them
 ///
@@ -94,9 +94,9 @@ impl Pick {
             && console::errors_are_terminal();
         let text = self.filter.as_ref().unwrap_or(&self.query);
         let query = fuzzy_names::parse(text)?;
-        let here = OsString::from_vec(context.cwd.clone());
-        let paths: Vec<&OsString> = self.paths.iter().chain(&self.within).collect();
-        let paths = if paths.is_empty() { vec![&here] } else { paths };
+        let here = context.cwd.clone();
+        let paths: Vec<&[u8]> = self.paths.iter().chain(&self.within).map(|path| bytes::of(path)).collect();
+        let paths = if paths.is_empty() { vec![&here[..]] } else { paths };
         let gpu = self.engine.open_device()?;
         let names = fuzzy_names::gather(context, &paths, false, None)?;
         let ranks = gpu.as_ref().and_then(|gpu| fuzzy_names::ranks(gpu, &names));

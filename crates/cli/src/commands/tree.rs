@@ -3,7 +3,7 @@
 use crate::common::walk::{Visit, Walk, WalkOptions, WalkStep};
 use crate::session::command::Command;
 use crate::session::context::Context;
-use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::failure::{Failure, Outcome};
 use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::FileKind;
@@ -35,11 +35,9 @@ pub struct Tree {
 
 impl Command for Tree {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
-        let here = [OsString::from(".")];
-        let paths = if self.paths.is_empty() { &here[..] } else { &self.paths };
         let mut totals = Totals::default();
-        for path in paths {
-            let outcome = self.show(context, bytes::of(path), &mut totals);
+        for path in bytes::or_here(&self.paths) {
+            let outcome = self.show(context, path, &mut totals);
             context.go_on(outcome)?;
         }
         if self.json {
@@ -66,15 +64,7 @@ impl Tree {
         };
         let mut walk = Walk::new(context.volume, path, start.ino, start.kind, options);
         let mut branches = Branches::default();
-        while let Some(step) = walk.next() {
-            let step = match step {
-                Ok(step) => step,
-                Err(failure) => {
-                    context.go_on(Err(failure))?;
-                    continue;
-                }
-            };
-            check_interrupt()?;
+        while let Some(step) = walk.advance(context)? {
             if step.visit == Visit::Leave {
                 continue;
             }

@@ -5,14 +5,12 @@ use crate::session::context::Context;
 use crate::terminal::console::say;
 use crate::terminal::failure::{Failure, check_interrupt};
 use crate::terminal::{exit, interrupt};
-use crate::text::bytes;
 use lanefs::FileSystem;
 use lanefs_gpu::Gpu;
 use lanefs_search::DeviceRanks;
 use lanefs_search::fuzzy::{
     Finder, GatherOptions, MAX_QUERY_CHARS, Names, Query, Start, Unread, UnreadReason,
 };
-use std::ffi::OsString;
 use std::sync::Arc;
 
 /// Makes a finder of names, on a device that has their paths.
@@ -54,13 +52,12 @@ pub fn parse(text: &str) -> Result<Query, Failure> {
 /// Failures that end the command.
 pub fn gather<V: FileSystem>(
     context: &mut Context<'_, V>,
-    paths: &[&OsString],
+    paths: &[&[u8]],
     with_starts: bool,
     max_depth: Option<usize>,
 ) -> Result<Names, Failure> {
     let mut starts = Vec::new();
-    for path in paths {
-        let path = bytes::of(path);
+    for &path in paths {
         match context.resolve(path, false) {
             Ok(attr) => starts.push(Start { path: path.to_vec(), ino: attr.ino, kind: attr.kind }),
             Err(failure) => context.go_on(Err(failure))?,

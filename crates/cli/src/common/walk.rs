@@ -2,6 +2,7 @@
 //! directories that it entered, so no damaged volume keeps it for ever.
 
 use super::engine::Prefetched;
+use crate::session::context::Context;
 use crate::terminal::failure::{Failure, check_interrupt};
 use lanefs::{Attr, DirEntry, FileKind, FileSystem, Ino, path};
 use std::collections::HashSet;
@@ -143,6 +144,20 @@ impl<'v> Walk<'v> {
                 return Some(Err(failure));
             }
         }
+    }
+
+    /// Returns the next step of a walk that reports each directory that cannot be read, and continues.
+    ///
+    /// # Errors
+    /// A failure that ends the command, such as Ctrl-C.
+    pub fn advance(&mut self, context: &mut Context<'_>) -> Result<Option<WalkStep>, Failure> {
+        while let Some(step) = self.next() {
+            match step {
+                Ok(step) => return check_interrupt().map(|()| Some(step)),
+                Err(failure) => context.go_on(Err(failure))?,
+            }
+        }
+        Ok(None)
     }
 
     /// Visits an entry of the innermost directory, which is at the end of the path.

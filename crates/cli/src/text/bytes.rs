@@ -9,6 +9,11 @@ pub fn of(text: &OsStr) -> &[u8] {
     text.as_bytes()
 }
 
+/// The bytes of paths inside a volume; where there are none, those of the working directory.
+pub fn or_here(paths: &[OsString]) -> Vec<&[u8]> {
+    if paths.is_empty() { vec![b"."] } else { paths.iter().map(|path| of(path)).collect() }
+}
+
 /// The bytes of a host path.
 pub fn of_path(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()

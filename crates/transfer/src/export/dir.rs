@@ -1,10 +1,10 @@
 //! Directories of which a part is still to be exported.
 
 use crate::on_host::hostdir::HostDir;
+use crate::running::pending_tasks::PendingTasks;
 use lanefs::Attr;
 use lanefs::path::join;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A directory of which a part is still to be exported.
 pub(super) struct ExportDir {
@@ -16,7 +16,7 @@ pub(super) struct ExportDir {
     /// True where the export made the directory, so that nobody else has a file in it.
     pub(super) made: bool,
     /// Tasks that will still add to the directory; at 0 it gets its attributes.
-    pending: AtomicUsize,
+    pub(super) tasks: PendingTasks,
 }
 
 impl ExportDir {
@@ -28,20 +28,7 @@ impl ExportDir {
         name: Vec<u8>,
         made: bool,
     ) -> Self {
-        ExportDir { parent, host, attr, name, made, pending: AtomicUsize::new(1) }
-    }
-
-    /// Counts one more task. The caller's own task is still pending.
-    pub(super) fn add_task(&self) {
-        let before = self.pending.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a complete directory gets no more tasks");
-    }
-
-    /// Counts one task less; true for the last one, after which the directory's content is complete.
-    pub(super) fn end_task(&self) -> bool {
-        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "a task ends once");
-        before == 1
+        ExportDir { parent, host, attr, name, made, tasks: PendingTasks::one() }
     }
 
     /// Returns the path of `name` in the volume. `top` is the path of the top directory.

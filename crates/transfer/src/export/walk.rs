@@ -150,7 +150,7 @@ impl TreeExport<'_> {
     fn end_task(&self, dir: Arc<ExportDir>) {
         let mut current = Some(dir);
         while let Some(dir) = current {
-            if !dir.end_task() {
+            if !dir.tasks.end() {
                 return;
             }
             // A directory that was there may belong to somebody else, or have been put there by him: it keeps
@@ -209,7 +209,7 @@ impl TreeExport<'_> {
         }
         count(&self.job.counters.directories);
         // The parent waits for this directory, as this directory does for its own walk.
-        parent.add_task();
+        parent.tasks.add();
         let fd = Arc::new(fd);
         let host = HostDir::below(&self.dirs, &parent.host, c_name, id, fd.clone());
         let dir = Arc::new(ExportDir::new(Some(parent.clone()), host, attr, name.to_vec(), made));
@@ -249,14 +249,14 @@ impl TreeExport<'_> {
                 if !is_entry_name(&entry.name) {
                     self.damage(dir, &entry.name, "is not a valid name (run `lanefs fsck`)");
                 } else if entry.kind == FileKind::Directory {
-                    dir.add_task();
+                    dir.tasks.add();
                     queue.push(ExportTask::Directory(dir.clone(), entry.ino, entry.name));
                 } else {
                     names.push((entry.ino, entry.name));
                 }
             }
             if names.len() >= TASK_ENTRIES {
-                dir.add_task();
+                dir.tasks.add();
                 queue.push(ExportTask::Names(dir.clone(), std::mem::take(&mut names)));
             }
             if self.job.should_stop() {

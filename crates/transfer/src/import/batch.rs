@@ -51,7 +51,7 @@ impl TreeImport<'_> {
             return false;
         }
         let Some(content) = read_whole(file, meta) else { return false };
-        source.dir.add_task();
+        source.dir.tasks.add();
         let (dir, name) = (source.dir.clone(), source.name.to_owned());
         let file = PendingFile { dir, name, path, meta: *meta, content };
         if let Some((_making, files)) = batches.add(file) {

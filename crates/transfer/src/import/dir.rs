@@ -2,8 +2,8 @@
 
 use crate::in_volume::volume::TargetDir;
 use crate::on_host::hostdir::HostDir;
+use crate::running::pending_tasks::PendingTasks;
 use lanefs::SetAttr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A directory of which a part is still to be imported.
@@ -17,7 +17,7 @@ pub(super) struct ImportDir {
     /// Access control list for new files, set once the content is complete.
     pub(super) default_list: OnceLock<Vec<u8>>,
     /// Tasks that will still add to the directory.
-    pending: AtomicUsize,
+    pub(super) tasks: PendingTasks,
 }
 
 impl ImportDir {
@@ -28,20 +28,7 @@ impl ImportDir {
         target: TargetDir,
         attr: SetAttr,
     ) -> Self {
-        ImportDir { parent, host, target, attr, default_list: OnceLock::new(), pending: AtomicUsize::new(1) }
-    }
-
-    /// Counts one more task. The caller's own task is still pending.
-    pub(super) fn add_task(&self) {
-        let before = self.pending.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a complete directory gets no more tasks");
-    }
-
-    /// Counts one task less; true for the last one, after which the directory's content is complete.
-    pub(super) fn end_task(&self) -> bool {
-        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "a task ends once");
-        before == 1
+        ImportDir { parent, host, target, attr, default_list: OnceLock::new(), tasks: PendingTasks::one() }
     }
 }
 

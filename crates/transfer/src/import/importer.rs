@@ -84,7 +84,7 @@ impl<'a> TreeImport<'a> {
     pub(super) fn end_task(&self, dir: Arc<ImportDir>) {
         let mut current = Some(dir);
         while let Some(dir) = current {
-            if !dir.end_task() {
+            if !dir.tasks.end() {
                 return;
             }
             if let Err(error) = self.volume.setattr(dir.target.ino, dir.attr) {

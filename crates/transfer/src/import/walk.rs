@@ -203,7 +203,7 @@ impl TreeImport<'_> {
         count(&self.job.counters.directories);
         drop(making);
         // The parent waits for this directory, as this directory does for its own walk.
-        parent.add_task();
+        parent.tasks.add();
         let host = HostDir::below(&self.dirs, &parent.host, name.to_owned(), meta.id, fd.clone());
         let dir = Arc::new(ImportDir::new(Some(parent.clone()), host, target, meta.set_attr()));
         self.copy_dir_xattrs(buffers, &fd, &dir);
@@ -234,12 +234,12 @@ impl TreeImport<'_> {
                     }
                     let kind = NameKind::new(entry.file_type());
                     if kind == Some(NameKind::Directory) {
-                        dir.add_task();
+                        dir.tasks.add();
                         queue.push(ImportTask::Directory(dir.clone(), name.to_owned()));
                         continue;
                     }
                     if names.len() == TASK_NAMES {
-                        dir.add_task();
+                        dir.tasks.add();
                         queue.push(ImportTask::Names(dir.clone(), std::mem::take(&mut names)));
                     }
                     names.push(HostName { ino: entry.ino(), name: name.to_owned(), kind });
@@ -252,7 +252,7 @@ impl TreeImport<'_> {
         // Some file systems return entries without types: the type of each name is read here, and directories
         // become tasks.
         for entry in names.extract_if(.., |entry| entry.kind.is_none()) {
-            dir.add_task();
+            dir.tasks.add();
             let is_dir = statat(fd, &*entry.name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
             queue.push(if is_dir {

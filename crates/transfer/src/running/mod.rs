@@ -6,5 +6,6 @@ pub(crate) mod commits;
 pub(crate) mod expansion;
 pub(crate) mod inventory;
 pub(crate) mod job;
+pub(crate) mod pending_tasks;
 pub(crate) mod queue;
 pub(crate) mod report;

@@ -3,9 +3,10 @@
 use super::difference::{Aspects, Change};
 use super::node::Node;
 use super::tree::Tree;
+use crate::running::pending_tasks::PendingTasks;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A directory of the tree that is followed, and the one of the tree that follows.
 pub(super) struct Pair<A: Tree, B: Tree> {
@@ -24,7 +25,7 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) aspects: OnceLock<Aspects>,
     touched: AtomicBool,
     /// Tasks that will still compare names of the directory.
-    pending: AtomicUsize,
+    pub(super) tasks: PendingTasks,
 }
 
 /// The place of a pair: the pair above it, and its name there.
@@ -53,7 +54,7 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             is_entered,
             aspects: OnceLock::new(),
             touched: AtomicBool::new(false),
-            pending: AtomicUsize::new(1),
+            tasks: PendingTasks::one(),
         })
     }
 
@@ -78,19 +79,6 @@ impl<A: Tree, B: Tree> Pair<A, B> {
 
     pub(super) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
-    }
-
-    /// Counts one more task. The caller's own task is still pending.
-    pub(super) fn add_task(&self) {
-        let before = self.pending.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a complete directory gets no more tasks");
-    }
-
-    /// Counts one task less; true for the last one, after which all names of the directory are done.
-    pub(super) fn end_task(&self) -> bool {
-        let before = self.pending.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "a task ends once");
-        before == 1
     }
 }
 

@@ -69,6 +69,7 @@ pub fn row_names(cores: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::documented::assert_documented;
     use std::collections::HashSet;
 
     #[test]
@@ -85,16 +86,6 @@ mod tests {
 
     #[test]
     fn the_documentation_names_every_row() {
-        let text = include_str!("../../../../../docs/benchmarks.md");
-        for name in row_names(16) {
-            let family = match name.rsplit_once('-') {
-                Some((work, threads)) if threads.ends_with('t') && threads.starts_with(char::is_numeric) => {
-                    format!("{work}-Tt")
-                }
-                _ if name.starts_with("resident-") => "resident-WORKLOAD".into(),
-                _ => name,
-            };
-            assert!(text.contains(&format!("`{family}`")), "docs/benchmarks.md does not name {family}");
-        }
+        assert_documented(row_names(16));
     }
 }

@@ -122,6 +122,7 @@ pub(super) fn memfs_name(operation: &str, files: usize, threads: usize) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::documented::assert_documented;
     use std::collections::HashSet;
 
     #[test]
@@ -137,14 +138,6 @@ mod tests {
 
     #[test]
     fn the_documentation_names_every_row() {
-        let text = include_str!("../../../../../docs/benchmarks.md");
-        for name in row_names(&Sizes::FULL, 16) {
-            let family = match name.split('-').collect::<Vec<_>>()[..] {
-                ["warm", work, _] => format!("warm-{work}-Tt"),
-                ["memfs", operation, ..] => format!("memfs-{operation}-FILES-Tt"),
-                _ => name,
-            };
-            assert!(text.contains(&format!("`{family}`")), "docs/benchmarks.md does not name {family}");
-        }
+        assert_documented(row_names(&Sizes::FULL, 16));
     }
 }

@@ -33,17 +33,11 @@ pub(super) fn metadata_name(operation: &str, threads: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::documented::assert_documented;
 
     #[test]
     fn the_documentation_names_every_row() {
-        let text = include_str!("../../../../../docs/benchmarks.md");
-        for name in row_names(8) {
-            let family = match name.rsplit_once('-') {
-                Some((family, last)) if last.ends_with('t') && last.len() == 2 => format!("{family}-Tt"),
-                _ => name,
-            };
-            assert!(text.contains(&format!("`{family}`")), "docs/benchmarks.md does not name {family}");
-        }
+        assert_documented(row_names(8));
         assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2);
     }
 }

@@ -22,13 +22,10 @@ pub(super) fn wide_name(entries: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::documented::assert_documented;
 
     #[test]
     fn the_documentation_names_every_row() {
-        let text = include_str!("../../../../../docs/benchmarks.md");
-        for name in row_names(&Sizes::FULL) {
-            let name = if name.starts_with("lookup-wide-") { "lookup-wide-N".into() } else { name };
-            assert!(text.contains(&format!("`{name}`")), "docs/benchmarks.md does not name {name}");
-        }
+        assert_documented(row_names(&Sizes::FULL));
     }
 }

@@ -114,12 +114,10 @@ impl StepOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::documented::assert_documented;
 
     #[test]
     fn the_documentation_names_every_row() {
-        let text = include_str!("../../../../../docs/benchmarks.md");
-        for name in row_names() {
-            assert!(text.contains(&format!("`{name}`")), "docs/benchmarks.md does not name {name}");
-        }
+        assert_documented(row_names());
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::usage::{Usage, allocated};
 use crate::common::walk::{Visit, Walk, WalkOptions};
 use crate::session::context::Context;
-use crate::terminal::failure::{Failure, check_interrupt};
+use crate::terminal::failure::Failure;
 use crate::terminal::progress::Progress;
 use lanefs::{Code, FileKind};
 
@@ -55,15 +55,7 @@ impl Directory {
         let mut walk = Walk::new(context.volume, path, start.ino, start.kind, WalkOptions::default());
         let mut usage = Usage::default();
         let mut open = OpenDirectories { open: Vec::new(), limit: MAX_DIRECTORIES };
-        while let Some(step) = walk.next() {
-            let step = match step {
-                Ok(step) => step,
-                Err(failure) => {
-                    context.go_on(Err(failure))?;
-                    continue;
-                }
-            };
-            check_interrupt()?;
+        while let Some(step) = walk.advance(context)? {
             if step.visit == Visit::Leave {
                 continue;
             }

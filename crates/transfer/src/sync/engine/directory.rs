@@ -41,7 +41,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         both.sort_unstable_by_key(|both| both.a.ino);
         while both.len() > TASK_NAMES {
             let task = both.split_off(both.len() - TASK_NAMES);
-            pair.add_task();
+            pair.tasks.add();
             queue.push(Task::Names(pair.clone(), task));
         }
         self.names(queue, buffers, pair, both);
@@ -124,7 +124,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
         if node.meta.kind == lanefs::FileKind::Directory {
             if let Some(below) = self.subdirectory(buffers, pair, both, &node) {
-                pair.add_task();
+                pair.tasks.add();
                 queue.push(Task::Directory(below));
             }
         } else {

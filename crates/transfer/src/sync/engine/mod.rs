@@ -81,7 +81,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn end_task(&self, buffers: &mut Buffers, pair: Arc<Pair<A, B>>) {
         let mut current = Some(pair);
         while let Some(pair) = current {
-            if !pair.end_task() {
+            if !pair.tasks.end() {
                 return;
             }
             self.complete(buffers, &pair);
