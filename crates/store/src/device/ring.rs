@@ -1,7 +1,8 @@
 //! Many requests in flight from one thread, by io_uring.
 //!
 //! Soundness: from the submission of a request to its completion, the kernel may read or write the request's
-//! memory at any time. The [`Transfer`]s of a call of [`RequestRing::transfer_all`] borrow that memory for `'m`, and
+//! memory at any time. The [`Transfer`]s of a call of [`RequestRing::transfer_all`] borrow that memory for
+//! `'m`, and
 //! `'m` cannot end before the call returns. The call ends in one way: [`Flight`] is dropped, which returns
 //! only when the kernel has completed every request that it took. This is so for errors and panics too, and
 //! no caller can forget a `Flight`, which is a local value. A request that is queued and not taken when a
