@@ -35,6 +35,8 @@ class Program(NamedTuple):
     command: list[str]
     # The folder in which it runs.
     package: Path
+    # Variables that Cargo sets for a test program.
+    environment: dict[str, str]
 
 
 class Outcome(NamedTuple):
@@ -61,7 +63,8 @@ def build() -> list[Program]:
             package = Path(message["manifest_path"]).parent
             target = message["target"]
             name = f"{package.name}: {Path(target['src_path']).relative_to(package)}"
-            programs.append(Program(name, [message["executable"]], package))
+            environment = {"CARGO_MANIFEST_DIR": str(package)}
+            programs.append(Program(name, [message["executable"]], package, environment))
     if unknown := [name for name in LONGEST if name not in {program.name for program in programs}]:
         sys.exit(f"scripts/tests.py: no such test program: {', '.join(unknown)}")
     return sorted(programs, key=lambda program: (LONGEST + [program.name]).index(program.name))
@@ -71,7 +74,8 @@ def python_package() -> Program:
     """Returns the tests of the Python package, which begin first: they wait for PyPI."""
     root = Path.cwd()
     target = os.environ.get("CARGO_TARGET_DIR", str(root / "target"))
-    return Program("python: tests", ["sh", "scripts/python.sh", target, "test"], root)
+    # Without a variable of Cargo's: it would build crates again whose build scripts read it.
+    return Program("python: tests", ["sh", "scripts/python.sh", target, "test"], root, {})
 
 
 def libraries() -> str:
@@ -87,7 +91,7 @@ def run(program: Program, arguments: list[str], environment: dict[str, str]) -> 
         running = subprocess.Popen(
             [*program.command, *arguments],
             cwd=program.package,
-            env=environment | {"CARGO_MANIFEST_DIR": str(program.package)},
+            env=environment | program.environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -121,6 +125,8 @@ def main() -> int:
     parser.add_argument("text", nargs="?", help="only the tests whose names contain it")
     options = parser.parse_args()
     os.chdir(Path(__file__).resolve().parent.parent)
+    # As maturin has it: Python loads the package, and it needs no library of Python.
+    os.environ["PYO3_BUILD_EXTENSION_MODULE"] = "1"
     arguments = [options.text] if options.text else []
     programs = build()
     if not arguments:

@@ -26,8 +26,8 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device. Its kernels are probed, unless the user's cache has the [record](crate::records) of a
-    /// start of this build with the same driver whose probes they have passed.
+    /// Opens a device. Its kernels are probed, unless the user's cache has the record of a start of this
+    /// build with the same driver whose probes they have passed.
     ///
     /// # Errors
     /// No Vulkan, no such device; [`Error::Wrong`](crate::Error::Wrong) where a kernel answers wrongly on it.
