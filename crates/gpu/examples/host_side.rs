@@ -1,5 +1,5 @@
 //! The host's side of lookups by a device (`make bench-gpu-host`): what the host does for each path. The
-//! first batches run on a device with memory of its own (llvmpipe, if there is no other); after them its
+//! first batches run on a device with memory of its own (llvmpipe, if there is no other); its later
 //! submissions end at once and do nothing, and the buffers have the answers of the batches before. So the
 //! times are those of the host alone: packing, submitting, and answers to columns. Prints nanoseconds a path,
 //! the best of five, with the allocations and the page faults of a call when all is warm.

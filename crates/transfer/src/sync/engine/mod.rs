@@ -21,6 +21,7 @@ use super::{content, effect};
 use crate::running::job::TransferJob;
 use crate::running::queue::{default_threads, run_tasks};
 use lanefs::FileKind;
+use rustix::io::Errno;
 use std::sync::Arc;
 
 /// Receiver of the differences. Several threads call it, each for one difference at a time.
@@ -143,7 +144,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             (FileKind::File, Some(name))
                 if (self.options.checksum || gains_rights) && a.meta.size == b.meta.size =>
             {
-                let (file_a, _) = self.a.open(dir_a, name, a).map_err(in_a)?;
+                let (file_a, now) = self.a.open(dir_a, name, a).map_err(in_a)?;
+                // The attributes are those of the file that was there before: another one's content says
+                // nothing of them.
+                if now.meta.id != a.meta.id {
+                    return Err(in_a(Errno::STALE.into()));
+                }
                 let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
                 let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));
                 let same = content::is_same(self.job, buffers, a_file, b_file, a.meta.size);
