@@ -42,9 +42,13 @@ fn ending_reader(m: &Mounted) -> Stopped {
 /// Starts a command, and returns when it says that it waits.
 fn waiting(m: &Mounted, mut command: Command) -> Child {
     let said = m.v.host("said");
-    let child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
     until("the command waits", || {
-        fs::read_to_string(&said).unwrap().contains("waiting for its server to close the volume")
+        let end = child.try_wait().unwrap();
+        let said = fs::read_to_string(&said).unwrap();
+        let waits = said.contains("waiting for its server to close the volume");
+        assert!(waits || end.is_none(), "{command:?} has not waited: {end:?}, {said}");
+        waits
     });
     child
 }

@@ -23,7 +23,7 @@ pub struct ImageUse {
     pub is_open: bool,
     /// True where one of them has it open for writing.
     pub has_writer: bool,
-    /// The processes that have it open, as far as the host tells.
+    /// The processes that have it open, each once, as far as the host tells.
     pub processes: Vec<u32>,
     /// The marks of the writer, or of the readers where nobody writes.
     pub marks: Vec<u64>,
@@ -38,10 +38,11 @@ impl ImageUse {
         let has_writer = lock::has_writer(file)?;
         // Readers can have marks beside those of a writer, which count for nothing.
         let kind = if has_writer { Kind::Shared } else { Kind::Alone };
+        let is_open = has_writer || lock::has_reader(file)?;
         Ok(ImageUse {
-            is_open: has_writer || lock::has_reader(file)?,
+            is_open,
             has_writer,
-            processes: holder::processes(file),
+            processes: if is_open { holder::processes(file) } else { Vec::new() },
             marks: marks(file, kind)?,
         })
     }
