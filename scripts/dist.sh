@@ -32,6 +32,16 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || SOURCE_DATE_EPOCH=$(
 export SOURCE_DATE_EPOCH
 umask 022
 
+# Panics and C's assertions name source files: by names that do not depend on the machine that builds.
+cargo_home=$(cd "${CARGO_HOME:-$HOME/.cargo}" 2>/dev/null && pwd) || cargo_home=$HOME/.cargo
+# remap OPTION SEPARATOR
+remap() {
+    printf '%s=%s=%s' "$1" "$cargo_home" "/cargo$2" "$1" "$target" "/target$2" "$1" "$PWD" /lanefs
+}
+CARGO_ENCODED_RUSTFLAGS=$(remap --remap-path-prefix "$(printf '\037')")
+CFLAGS="${CFLAGS:-} $(remap -ffile-prefix-map ' ')"
+export CARGO_ENCODED_RUSTFLAGS CFLAGS
+
 # The requirements are kept in the environment, so that a run with the same ones needs no network.
 install_tools() {
     cmp -s packaging/requirements.txt "$tools/requirements.txt" && return

@@ -120,6 +120,10 @@ part_sums() {
     (cd "$dist" && sha256sum --quiet --strict -c SHA256SUMS) || fail "a file is not what SHA256SUMS says"
     listed=$(wc -l <"$dist/SHA256SUMS")
     [ "$listed" -eq "$(($(ls "$dist" | wc -l) - 1))" ] || fail "SHA256SUMS lists $listed files, there are others"
+    for file in "$dist"/lanefs-*-linux-*; do
+        ! grep -qaF -e "$root/" -e "${CARGO_HOME:-$HOME/.cargo}/" "$file" ||
+            fail "$file names a folder of the machine that built it"
+    done
     "$tools/bin/python" - "$dist/lanefs-$version.cdx.json" <<'PYTHON' || fail "the list of parts is not CycloneDX"
 import sys
 from cyclonedx.schema import SchemaVersion
