@@ -25,7 +25,7 @@ bool is_current(uint block, uint version) {
 }
 
 Entry cached(uint64_t dir, ShortName name) {
-    if (p.buckets == 0u || name.bytes > CACHED_NAME || dir >= CACHED_INO) {
+    if (p.buckets == 0u || name.bytes > CACHED_NAME_BYTES || dir >= CACHED_INO) {
         return NO_ENTRY;
     }
     uint hash = hash_of_name(name);
@@ -59,7 +59,7 @@ Entry cached(uint64_t dir, ShortName name) {
 // is torn; a later one takes the other slot, if no living entry has it. A claim has the number of the
 // dispatch, and 20 bits of the tag, so that others with the same entry leave it at that.
 void insert(uint64_t dir, ShortName name, Entry entry) {
-    if (p.buckets == 0u || name.bytes > CACHED_NAME || dir >= CACHED_INO || entry.ino >= CACHED_INO) {
+    if (p.buckets == 0u || name.bytes > CACHED_NAME_BYTES || dir >= CACHED_INO || entry.ino >= CACHED_INO) {
         return;
     }
     uint hash = hash_of_name(name);

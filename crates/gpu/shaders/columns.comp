@@ -61,7 +61,7 @@ void main() {
         }
     }
     uint64_t entry = uint64_t(answer.code | answer.kind << ANSWER_KIND_SHIFT) | answer.ino << ANSWER_INO_SHIFT;
-    uint64_t column = p.for_host + HOST_HEADER;
+    uint64_t column = p.for_host + HOST_HEADER_BYTES;
     QuadColumn(column).value[i] = entry;
     column += uint64_t(p.stride) * 8UL;
     WORD(COLUMN_MODE, mode)

@@ -23,7 +23,7 @@ void main() {
     uint64_t word = Quads(address + ENTRY_HASH).quad[0];
     uint rest = uint(word >> 32);
     uint length = rest & 0xffu;
-    if (length > CACHED_NAME) {
+    if (length > CACHED_NAME_BYTES) {
         return;
     }
     ShortName name = short_name(address + ENTRY_SIZE, 0u, length);

@@ -41,7 +41,7 @@ ShortName name_in_batch(uint64_t text, uint at, uint bytes) {
 // Returns the answer, or the state in which `walk` begins.
 LookupAnswer shortcut(uint start, uint length) {
     uint first = start & 3u;
-    if (length == 0u || length > MAX_PATH) {
+    if (length == 0u || length > MAX_PATH_BYTES) {
         return LookupAnswer(CODE_UNFINISHED, first, 0UL);
     }
     uint64_t text = p.text + uint64_t(start - first);
@@ -53,7 +53,7 @@ LookupAnswer shortcut(uint start, uint length) {
     }
     uint begin = last_name(text, first, end);
     uint bytes = end - begin;
-    ShortName name = name_in_batch(text, begin, min(bytes, CACHED_NAME));
+    ShortName name = name_in_batch(text, begin, min(bytes, CACHED_NAME_BYTES));
     if (bytes == 0u || bytes == 1u && name.word[0] == 0x2eu || bytes == 2u && name.word[0] == 0x2e2eu) {
         return whole;
     }

@@ -9,7 +9,7 @@ struct Name {
     uint hash;
 };
 
-// A name of at most CACHED_NAME bytes by words, zeros past its end.
+// A name of at most CACHED_NAME_BYTES bytes by words, zeros past its end.
 struct ShortName {
     uint bytes;
     uint word[CACHED_NAME_WORDS];

@@ -24,7 +24,7 @@ struct Rest {
 
 // Requests that `fill` puts an entry that was found in the tree into the cache, as far as there is room.
 void request_fill(uint64_t dir, Entry entry, uint length) {
-    if (p.room == 0u || entry.at == 0UL || length > CACHED_NAME) {
+    if (p.room == 0u || entry.at == 0UL || length > CACHED_NAME_BYTES) {
         return;
     }
     uint i = reserve(FILLS, p.room);
@@ -88,7 +88,7 @@ LookupAnswer resolve(uint path, uint start, uint length, LookupAnswer state) {
     if (length == 0u) {
         return failed(CODE_NOT_FOUND);
     }
-    if (length > MAX_PATH) {
+    if (length > MAX_PATH_BYTES) {
         return failed(CODE_NOT_RESIDENT);
     }
     // Text is read by words.
@@ -158,7 +158,7 @@ LookupAnswer resolve(uint path, uint start, uint length, LookupAnswer state) {
             request_learn(dir, path, begin - 1u - first);
         }
         Entry entry = NO_ENTRY;
-        if (end - begin <= CACHED_NAME) {
+        if (end - begin <= CACHED_NAME_BYTES) {
             entry = cached(dir, short_name(rest.text, begin, end - begin));
         }
         if (entry.state != FOUND) {

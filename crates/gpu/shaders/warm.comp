@@ -29,7 +29,7 @@ void main() {
         uint64_t at = position + uint64_t(unit) * UNIT;
         uint length = Words(block + uint64_t(unit) * UNIT + ENTRY_HASH).word[1] & 0xffu;
         unit += (ENTRY_SIZE + length + uint(UNIT) - 1u) / uint(UNIT);
-        if (unit > uint(BLOCK / UNIT) || length == 0u || length > CACHED_NAME) {
+        if (unit > uint(BLOCK / UNIT) || length == 0u || length > CACHED_NAME_BYTES) {
             continue;
         }
         Name name = name_of(block + at % BLOCK + ENTRY_SIZE, 0u, length);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::lookups::mirrored::{EngineState, Mirrored, refresh};
 use crate::resident::mirror::Mirror;
-use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::layout::{FORM_REGION, FORM_SMALL};
 use crate::shared::structures::{
     BuiltRecord, ChangeLists, ChangedWord, EntryRecord, HeadRecord, Parameters, SeekAnswer, SeekRequest,
@@ -114,18 +114,18 @@ impl Mirrored<'_> {
     fn seek(&self, mirror: &Mirror, names: &[LookupRequest<'_>]) -> Result<Vec<Option<Lookup>>> {
         let list = (names.len() * SeekRequest::SIZE) as u64;
         let text: u64 = names.iter().map(|request| request.name.len().next_multiple_of(4) as u64).sum();
-        let mut input = Staged::new(self.device(), PARAMETERS + list + text, Direction::ToDevice)?;
+        let mut input = Staged::new(self.device(), PARAMETERS_BYTES + list + text, Direction::ToDevice)?;
         let output = Staged::new(self.device(), (names.len() * SeekAnswer::SIZE) as u64, Direction::ToHost)?;
         let address = input.address();
         let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
-            starts: address + PARAMETERS,
-            text: address + PARAMETERS + list,
+            starts: address + PARAMETERS_BYTES,
+            text: address + PARAMETERS_BYTES + list,
             count: names.len() as u32,
             answers: output.address(),
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
         let (records, text) = rest.split_at_mut(list as usize);
         parameters.write(parameter_bytes);
         let mut at = 0;
@@ -168,7 +168,8 @@ impl Mirrored<'_> {
     fn attempt_rebuild(&self, mirror: &Mirror, tasks: &Tasks<'_>, room: u64) -> Result<RebuildOutcome> {
         let device = self.device();
         let lists = Lists::of(tasks);
-        let mut input = Staged::new(device, PARAMETERS + lists.bytes.len() as u64, Direction::ToDevice)?;
+        let mut input =
+            Staged::new(device, PARAMETERS_BYTES + lists.bytes.len() as u64, Direction::ToDevice)?;
         let made = |count: u32, bytes: usize| {
             Buffer::new(device, u64::from(count) * bytes as u64, MemoryLocation::Device)
         };
@@ -185,10 +186,10 @@ impl Mirrored<'_> {
         let address = input.address();
         let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
-            text: address + PARAMETERS,
+            text: address + PARAMETERS_BYTES,
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
         parameters.write(parameter_bytes);
         rest[..lists.bytes.len()].copy_from_slice(&lists.bytes);
         let change = ChangeLists {
@@ -201,7 +202,7 @@ impl Mirrored<'_> {
             head_count,
             merged_count: tasks.merged,
             room: room as u32,
-            ..lists.at(address + PARAMETERS)
+            ..lists.at(address + PARAMETERS_BYTES)
         };
         change.write(rest);
         let mut work = Commands::new(device)?;

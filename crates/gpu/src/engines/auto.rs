@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 const PROBED: usize = 8192;
 const ATTEMPTS: usize = 3;
 
-/// A batch of at least `MANY` paths measures the cost of a path, one of at most `FEW` that of a call.
-const MANY: usize = 4096;
-const FEW: usize = 16;
+/// A batch of at least `MANY_PATHS` paths measures the cost of a path, one of at most `FEW_PATHS` that of a call.
+const MANY_PATHS: usize = 4096;
+const FEW_PATHS: usize = 16;
 
 /// One batch of `TRIED` goes to the other engine, unless that is known to be `DEAR` times as dear.
 const TRIED: u64 = 64;
@@ -69,9 +69,9 @@ impl Cost {
     /// Includes a new measurement.
     fn learn(&mut self, paths: usize, took: Duration) {
         let took = took.as_secs_f64();
-        if paths >= MANY {
+        if paths >= MANY_PATHS {
             self.path += NEW * ((took - self.call).max(0.0) / paths as f64 - self.path);
-        } else if paths <= FEW {
+        } else if paths <= FEW_PATHS {
             self.call += NEW * (took - self.call);
         }
     }

@@ -33,11 +33,11 @@ use std::time::{Duration, Instant};
 
 /// Most paths in one call of the CPU engine: paths, answers and what a caller makes of them stay in a
 /// processor's cache.
-const CPU_BATCH: usize = 4096;
+const CPU_BATCH_PATHS: usize = 4096;
 /// Most paths in one call where each may go to either engine.
-const AUTO_BATCH: usize = 65_536;
+const AUTO_BATCH_PATHS: usize = 65_536;
 /// Most paths in one call of the GPU engine.
-const GPU_BATCH: usize = 1 << 20;
+const GPU_BATCH_PATHS: usize = 1 << 20;
 /// Threads that keep a device busy: one is in the call, one prepares the next batch.
 const GPU_THREADS: usize = 2;
 
@@ -151,9 +151,9 @@ impl<'v> Engines<'v> {
     /// Returns the most paths that one call should have. The number rises when a device is opened.
     pub fn batch(&self) -> usize {
         match self.device.get() {
-            None | Some(DeviceSide::None(_)) => CPU_BATCH,
-            Some(DeviceSide::Gpu(..)) => GPU_BATCH,
-            Some(DeviceSide::Auto(..)) => AUTO_BATCH,
+            None | Some(DeviceSide::None(_)) => CPU_BATCH_PATHS,
+            Some(DeviceSide::Gpu(..)) => GPU_BATCH_PATHS,
+            Some(DeviceSide::Auto(..)) => AUTO_BATCH_PATHS,
         }
     }
 
@@ -227,7 +227,7 @@ impl<'v> Engines<'v> {
         match self.options.paths {
             None => Duration::from_nanos(worked),
             // One small batch says little of the next ones.
-            Some(_) if answered < CPU_BATCH as u64 => Duration::ZERO,
+            Some(_) if answered < CPU_BATCH_PATHS as u64 => Duration::ZERO,
             Some(all) => {
                 let rest = u128::from(all.saturating_sub(answered));
                 let nanoseconds = u128::from(worked) * rest / u128::from(answered);

@@ -1,6 +1,6 @@
 //! Which engine answers when, and that all give the volume's answers.
 
-use super::{AUTO_BATCH, CPU_BATCH, EngineChoice, EngineOptions, Engines, GPU_BATCH};
+use super::{AUTO_BATCH_PATHS, CPU_BATCH_PATHS, EngineChoice, EngineOptions, Engines, GPU_BATCH_PATHS};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::vulkan::fail_call;
@@ -64,7 +64,10 @@ fn the_cpu_engine_needs_no_device_and_auto_opens_none_before_it_pays() {
         for _ in 0..3 {
             assert_eq!(ask(&engines), 0);
         }
-        assert_eq!((engines.to_string(), engines.batch(), engines.threads(9)), ("cpu".into(), CPU_BATCH, 9));
+        assert_eq!(
+            (engines.to_string(), engines.batch(), engines.threads(9)),
+            ("cpu".into(), CPU_BATCH_PATHS, 9)
+        );
         assert!(engines.chosen().is_none() && engines.take_failure().is_none());
         assert_eq!(engines.reason().contains("more time than it saves"), choice == EngineChoice::Auto);
     }
@@ -88,14 +91,14 @@ fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes()
     let (volume, gpu) = (volume(), gpu());
     let options = EngineOptions { patience: Duration::from_nanos(1), ..EngineOptions::default() };
     let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
-    assert_eq!((engines.to_string(), engines.batch()), ("cpu".into(), CPU_BATCH));
+    assert_eq!((engines.to_string(), engines.batch()), ("cpu".into(), CPU_BATCH_PATHS));
     let begun = Instant::now();
     while engines.to_string() == "cpu" && begun.elapsed() < LONG {
         ask(&engines);
     }
     assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
     assert!(engines.reason().starts_with("measured: a call "), "{}", engines.reason());
-    assert_eq!(engines.batch(), AUTO_BATCH);
+    assert_eq!(engines.batch(), AUTO_BATCH_PATHS);
     assert!(engines.chosen().is_none(), "auto gives its device to no other work");
 }
 
@@ -109,7 +112,7 @@ fn auto_opens_no_device_for_what_is_left_of_a_known_number_of_paths() {
         engines.at_stake()
     };
     // A call of `ask` has 200 paths.
-    let calls = CPU_BATCH / 200 + 1;
+    let calls = CPU_BATCH_PATHS / 200 + 1;
     let asked = (calls * 200) as u64;
     assert_eq!(at_stake(Some(asked), calls), Duration::ZERO, "all were answered");
     assert_eq!(at_stake(Some(asked - 1), calls), Duration::ZERO, "more came than were said");
@@ -118,7 +121,7 @@ fn auto_opens_no_device_for_what_is_left_of_a_known_number_of_paths() {
     let worked = at_stake(None, 1);
     assert!(worked > Duration::ZERO && worked < LONG, "{worked:?}");
     // The number decides, not the time: what has been worked does not count.
-    let few = options(Some(CPU_BATCH as u64), Duration::from_nanos(1));
+    let few = options(Some(CPU_BATCH_PATHS as u64), Duration::from_nanos(1));
     let engines = Engines::open_on(&gpu, &volume, few).expect("no device");
     (0..2 * calls).for_each(|_| assert_eq!(ask(&engines), 0));
     assert_eq!(engines.to_string(), "cpu");
@@ -141,7 +144,7 @@ fn a_chosen_device_answers_and_a_failure_is_told_once() {
     let (volume, gpu) = (volume(), gpu());
     let engines = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu)).expect("a device");
     assert_eq!(ask(&engines), 100);
-    assert_eq!((engines.batch(), engines.threads(9), engines.threads(1)), (GPU_BATCH, 2, 1));
+    assert_eq!((engines.batch(), engines.threads(9), engines.threads(1)), (GPU_BATCH_PATHS, 2, 1));
     assert!(engines.chosen().is_some() && engines.to_string().starts_with("gpu: "));
     // One device mirrors a volume at a time.
     let second = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu));

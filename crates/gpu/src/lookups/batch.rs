@@ -6,7 +6,7 @@ use super::packing::Packers;
 use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::resident::cache::DirectoryCache;
-use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::layout::{FILLS, LEARNS, WALKS};
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{
@@ -19,16 +19,16 @@ use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, Paths};
 use std::sync::Arc;
 
 /// Bytes of the elements of a batch's lists.
-const RANGE: u64 = PathRange::SIZE as u64;
+const RANGE_BYTES: u64 = PathRange::SIZE as u64;
 const ANSWER: u64 = LookupAnswer::SIZE as u64;
 const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
-const FILL: u64 = FillRequest::SIZE as u64;
-const LEARN: u64 = LearnRequest::SIZE as u64;
-const INDEX: u64 = size_of::<u32>() as u64;
+const FILL_BYTES: u64 = FillRequest::SIZE as u64;
+const LEARN_BYTES: u64 = LearnRequest::SIZE as u64;
+const INDEX_BYTES: u64 = size_of::<u32>() as u64;
 
 /// Bytes of the header of a list, and of all of them.
-const HEADER: u64 = ListHeader::SIZE as u64;
-const HEADERS: u64 = 3 * HEADER;
+const HEADER_BYTES: u64 = ListHeader::SIZE as u64;
+const HEADERS_BYTES: u64 = 3 * HEADER_BYTES;
 
 /// Fill requests that there is room for at least.
 const LEAST_FILLS: u64 = 256;
@@ -43,7 +43,7 @@ pub(crate) struct BatchShape {
 
 impl BatchShape {
     pub(crate) fn of(paths: Paths<'_>) -> BatchShape {
-        let text = paths.text().len() as u64 + AFTER_TEXT;
+        let text = paths.text().len() as u64 + AFTER_TEXT_BYTES;
         BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
     }
 
@@ -60,12 +60,15 @@ impl BatchShape {
 
     /// Bytes of the lists that kernels fill: their headers, numbers of paths, fill requests, learn requests.
     fn lists(self) -> u64 {
-        HEADERS + (self.paths * INDEX).next_multiple_of(HEADER) + self.fills() * FILL + self.paths * LEARN
+        HEADERS_BYTES
+            + (self.paths * INDEX_BYTES).next_multiple_of(HEADER_BYTES)
+            + self.fills() * FILL_BYTES
+            + self.paths * LEARN_BYTES
     }
 
     /// Bytes of the input: parameters, ranges, text.
     fn input(self) -> u64 {
-        PARAMETERS + self.paths * RANGE + self.text
+        PARAMETERS_BYTES + self.paths * RANGE_BYTES + self.text
     }
 
     /// Bytes of all buffers but that of what comes to the host.
@@ -86,7 +89,7 @@ fn rounded(number: u64) -> u64 {
 
 /// Bytes after the text that the kernels may read: they load a last name 24 bytes and a word at a time, and
 /// the path of a directory 16 bytes at a time, so the last load may go past the end.
-const AFTER_TEXT: u64 = 32;
+const AFTER_TEXT_BYTES: u64 = 32;
 
 /// The buffers of a batch and its commands.
 pub(crate) struct PathBatch {
@@ -147,7 +150,7 @@ impl PathBatch {
         upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
         upload.submit()?;
         upload.wait()?;
-        batch.copied = PARAMETERS;
+        batch.copied = PARAMETERS_BYTES;
         batch.want(device, kernels, None)?;
         Ok(batch)
     }
@@ -202,12 +205,12 @@ impl PathBatch {
         work.record(|commands| {
             commands.beside(|| {
                 input.transfer(commands, *copied);
-                commands.fill(lists, HEADERS, 0);
+                commands.fill(lists, HEADERS_BYTES, 0);
                 commands.fill(answers, ANSWERS_HEADER, 0);
             });
             commands.dispatch(&kernels.lookup, input.address(), shape.paths);
             for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
-                commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER);
+                commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER_BYTES);
             }
             if let Some(output) = output {
                 output.record(commands, kernels, input.address(), shape.paths);
@@ -242,12 +245,12 @@ impl PathBatch {
     pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) {
         debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
         debug_assert!(
-            paths.text().len() as u64 + AFTER_TEXT <= self.shape.text,
+            paths.text().len() as u64 + AFTER_TEXT_BYTES <= self.shape.text,
             "more text than the shape has"
         );
         self.count = paths.len() as u32;
-        let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS as usize);
-        let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE) as usize);
+        let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
+        let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE_BYTES) as usize);
         packers.pack(paths, ranges, text);
     }
 
@@ -277,12 +280,12 @@ impl PathBatch {
         is_resumed: bool,
     ) {
         let address = self.input.address();
-        let starts = address + PARAMETERS;
-        let walks = self.lists.address + HEADERS;
-        let fills = walks + (self.shape.paths * INDEX).next_multiple_of(HEADER);
+        let starts = address + PARAMETERS_BYTES;
+        let walks = self.lists.address + HEADERS_BYTES;
+        let fills = walks + (self.shape.paths * INDEX_BYTES).next_multiple_of(HEADER_BYTES);
         let parameters = Parameters {
             starts,
-            text: starts + self.shape.paths * RANGE,
+            text: starts + self.shape.paths * RANGE_BYTES,
             count: self.count,
             answers: self.answers.address,
             for_host: self.output().map_or(0, Output::address),
@@ -291,12 +294,12 @@ impl PathBatch {
             lists: self.lists.address,
             walks,
             fills,
-            learns: fills + self.shape.fills() * FILL,
+            learns: fills + self.shape.fills() * FILL_BYTES,
             room: self.shape.fills() as u32,
             resume: is_resumed.into(),
             ..tables.parameters(query, cache)
         };
-        parameters.write(&mut self.input.bytes_mut()[..PARAMETERS as usize]);
+        parameters.write(&mut self.input.bytes_mut()[..PARAMETERS_BYTES as usize]);
     }
 
     /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them, for a
@@ -339,9 +342,9 @@ impl PathBatch {
     pub(crate) fn requests(&self, device: &Arc<Device>) -> Result<Requests> {
         let host = self.lists.read(device)?;
         let rest = |at: u64| host.get(at as usize..).unwrap_or(&[]);
-        let count = |list: usize| ListHeader::read(rest(list as u64 * HEADER)).count as usize;
-        let fills = HEADERS + (self.shape.paths * INDEX).next_multiple_of(HEADER);
-        let learns = fills + self.shape.fills() * FILL;
+        let count = |list: usize| ListHeader::read(rest(list as u64 * HEADER_BYTES)).count as usize;
+        let fills = HEADERS_BYTES + (self.shape.paths * INDEX_BYTES).next_multiple_of(HEADER_BYTES);
+        let learns = fills + self.shape.fills() * FILL_BYTES;
         let of_fills = rest(fills).get(..(learns - fills) as usize).unwrap_or(&[]);
         Ok(Requests {
             path: 0,

@@ -5,7 +5,7 @@ use super::pending::IN_FLIGHT;
 use crate::error::Result;
 use crate::inputs::filter::Filter;
 use crate::resident::mirror::Mirror;
-use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::layout::{ENTRY_MATCHES, ENTRY_UNDECIDED, LEAF_UNDECIDED};
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::{Field, FilterProgram, FindRecord, Parameters};
@@ -21,7 +21,7 @@ const LEAVES: usize = 1 << 16;
 const ROOM: u64 = 1 << 18;
 
 /// Bytes of a filter, as the kernel reads it.
-const PROGRAM: u64 = FilterProgram::SIZE as u64;
+const PROGRAM_BYTES: u64 = FilterProgram::SIZE as u64;
 
 /// An entry that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,22 +167,22 @@ impl Mirrored<'_> {
     ) -> Result<Dispatched> {
         let device = self.device();
         let list = leaves.len() as u64 * 8;
-        let mut input = Staged::new(device, PARAMETERS + PROGRAM + list, Direction::ToDevice)?;
+        let mut input = Staged::new(device, PARAMETERS_BYTES + PROGRAM_BYTES + list, Direction::ToDevice)?;
         // The count has a unit of its own.
         let output = Staged::new(device, (1 + room) * UNIT, Direction::ToHost)?;
         let address = input.address();
         let query =
             LookupQuery { root: search.orphans, fuel: search.fuel, ..self.query(&ResolveOptions::default()) };
         let parameters = Parameters {
-            text: address + PARAMETERS,
-            starts: address + PARAMETERS + PROGRAM,
+            text: address + PARAMETERS_BYTES,
+            starts: address + PARAMETERS_BYTES + PROGRAM_BYTES,
             count: leaves.len() as u32,
             answers: output.address(),
             room: room as u32,
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
-        let (program_bytes, leaf_bytes) = rest.split_at_mut(PROGRAM as usize);
+        let (parameter_bytes, rest) = input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
+        let (program_bytes, leaf_bytes) = rest.split_at_mut(PROGRAM_BYTES as usize);
         parameters.write(parameter_bytes);
         program.write(program_bytes);
         for (to, at) in leaf_bytes.as_chunks_mut::<8>().0.iter_mut().zip(leaves) {

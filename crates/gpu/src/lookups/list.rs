@@ -5,7 +5,7 @@ use super::mirrored::Mirrored;
 use crate::error::Result;
 use crate::inputs::filter::Filter;
 use crate::resident::mirror::Mirror;
-use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::layout::LEAF_DEPTH_SHIFT;
 use crate::shared::structures::{LeafRequest, Parameters};
 use crate::twin::kernels::leaves::MapBlock;
@@ -14,7 +14,7 @@ use lanefs::format::{BLOCK, FileKind, INODE_CORE, INODE_DEPTH_MASK, INODE_DEPTH_
 use lanefs::{Attr, BatchReport, Caller, DirEntry, Ino, ResolveOptions};
 use std::collections::HashMap;
 
-/// Blocks of file maps, or inodes, of one dispatch at most.
+/// Requests of one dispatch at most: blocks of file maps, or inodes.
 const MAX_REQUESTS: usize = 1 << 18;
 
 /// Blocks of file maps of one call at most, with holes; directories with more are left to the host.
@@ -174,17 +174,17 @@ impl Mirrored<'_> {
             return Ok(Vec::new());
         }
         let device = self.device();
-        let mut input = Staged::new(device, PARAMETERS + (count * size) as u64, Direction::ToDevice)?;
+        let mut input = Staged::new(device, PARAMETERS_BYTES + (count * size) as u64, Direction::ToDevice)?;
         let output = Staged::new(device, (count * bytes) as u64, Direction::ToHost)?;
         let address = input.address();
         let query = self.query(&ResolveOptions::default());
         let parameters = Parameters {
-            starts: address + PARAMETERS,
+            starts: address + PARAMETERS_BYTES,
             count: count as u32,
             answers: output.address(),
             ..MirrorTables::of(mirror).parameters(&query, self.cache())
         };
-        let (parameter_bytes, request_bytes) = input.bytes_mut().split_at_mut(PARAMETERS as usize);
+        let (parameter_bytes, request_bytes) = input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
         parameters.write(parameter_bytes);
         write(request_bytes);
         let mut work = Commands::new(device)?;

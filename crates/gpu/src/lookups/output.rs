@@ -3,16 +3,16 @@
 use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::shared::column_layout::{AnswerRow, ColumnLayout};
-use crate::shared::layout::HOST_HEADER;
+use crate::shared::layout::HOST_HEADER_BYTES;
 use crate::shared::structures::{HostHeader, PackedAnswers};
 use crate::twin::kernels::pack::PACKED;
 use crate::vulkan::{Device, Direction, Recording, Staged};
 use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet};
 use std::sync::Arc;
 
-const HEADER: u64 = HOST_HEADER as u64;
+const HEADER_BYTES: u64 = HOST_HEADER_BYTES as u64;
 
-const _: () = assert!(HostHeader::SIZE == HOST_HEADER);
+const _: () = assert!(HostHeader::SIZE == HOST_HEADER_BYTES);
 
 /// The part of a batch that comes to the host: on the device, and beside it.
 pub(crate) struct Output {
@@ -38,7 +38,7 @@ impl Form {
 
     fn bytes(&self) -> u64 {
         match self {
-            Form::Bits { paths } => HEADER + paths.div_ceil(PACKED as u64) * PackedAnswers::SIZE as u64,
+            Form::Bits { paths } => HEADER_BYTES + paths.div_ceil(PACKED as u64) * PackedAnswers::SIZE as u64,
             Form::Columns(layout) => layout.bytes(),
         }
     }

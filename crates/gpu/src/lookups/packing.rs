@@ -1,7 +1,7 @@
 //! Packing paths into the input of a batch: their text as it is, and where each begins. A processor copies
 //! from its memory at a fraction of the bus's rate, so several threads pack a large batch.
 
-use crate::shared::limits::MAX_PATH;
+use crate::shared::limits::MAX_PATH_BYTES;
 use crate::shared::structures::PathRange;
 use lanefs::Paths;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -61,7 +61,7 @@ fn pack_part(paths: Paths<'_>, start: usize, ranges: &mut [u8], text: &mut [u8])
     let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
     paths.each_range(|path| {
         // The kernel refuses a path that is too long.
-        let bytes = path.len().min(MAX_PATH + 1);
+        let bytes = path.len().min(MAX_PATH_BYTES + 1);
         if let Some(range) = ranges.next() {
             PathRange { start: (start + path.start) as u32, bytes: bytes as u32 }.write(range);
         }

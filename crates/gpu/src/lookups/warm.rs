@@ -3,7 +3,7 @@
 use super::mirrored::Mirrored;
 use super::pending::MAX_PATHS;
 use crate::error::Result;
-use crate::resident::tables::{MirrorTables, PARAMETERS};
+use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::Parameters;
 use crate::vulkan::{Buffer, Commands, MemoryLocation};
@@ -28,7 +28,7 @@ impl Mirrored<'_> {
         }
         self.with_mirror(|mirror| {
             let device = self.device();
-            let mut parameter_buffer = Buffer::new(device, PARAMETERS, MemoryLocation::Upload)?;
+            let mut parameter_buffer = Buffer::new(device, PARAMETERS_BYTES, MemoryLocation::Upload)?;
             let mut work = Commands::new(device)?;
             let blocks = self.volume().superblock().volume_bytes / BLOCK;
             for from in (0..blocks).step_by(BLOCKS as usize) {

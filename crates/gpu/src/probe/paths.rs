@@ -6,7 +6,7 @@ use crate::kernels::context::DeviceContext;
 use crate::kernels::{COLUMNS, FILL, LEARN, LOOKUP, PACK, WALK, WARM};
 use crate::lookups::mirrored::{MirrorOptions, Mirrored};
 use crate::shared::column_layout::ColumnLayout;
-use crate::shared::layout::CACHED_NAME;
+use crate::shared::layout::CACHED_NAME_BYTES;
 use crate::shared::query::PathResult;
 use crate::twin;
 use crate::twin::host::HostCopy;
@@ -72,7 +72,7 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
     let again = known.ask(&mirrored, LOOKUP)?;
     let short = known.paths.iter().zip(&known.answers).filter(|(path, answer)| {
         answer.code == Code::Success
-            && path.strip_prefix("/many/").is_some_and(|name| name.len() <= CACHED_NAME)
+            && path.strip_prefix("/many/").is_some_and(|name| name.len() <= CACHED_NAME_BYTES)
     });
     let (all, short) = (known.paths.len(), short.count());
     let has_tables = mirrored.cache_bytes() != 0 && mirrored.directory_table_bytes() != 0;

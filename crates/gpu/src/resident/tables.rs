@@ -8,7 +8,7 @@ use crate::shared::query::LookupQuery;
 use crate::shared::structures::{Parameters, Vector};
 
 /// Bytes of a dispatch's parameters. A list after them begins at a multiple of the alignment of any element.
-pub(crate) const PARAMETERS: u64 = Parameters::SIZE.next_multiple_of(64) as u64;
+pub(crate) const PARAMETERS_BYTES: u64 = Parameters::SIZE.next_multiple_of(64) as u64;
 
 /// Addresses of the mirror's tables.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use crate::inputs::needles::Needles;
 use crate::inputs::path_bundles::PathBundles;
 use crate::kernels::BEST;
 use crate::kernels::context::DeviceContext;
-use crate::resident::tables::PARAMETERS;
+use crate::resident::tables::PARAMETERS_BYTES;
 use crate::shared::layout::{SCORE_BUCKETS, SCORE_UNDECIDED, STRIDE_PATHS};
 use crate::shared::structures::{BestHeader, Parameters, RankProgram, RankedPath};
 use crate::vulkan::{Buffer, Commands, Direction, MemoryLocation, Staged};
@@ -158,7 +158,7 @@ impl RankedPaths {
         let (program_bytes, mut rest) = input.bytes_mut().split_at_mut(PROGRAM_BYTES as usize);
         program.write(program_bytes);
         let mut put = |parameters: Parameters| {
-            let (first, others) = std::mem::take(&mut rest).split_at_mut(PARAMETERS as usize);
+            let (first, others) = std::mem::take(&mut rest).split_at_mut(PARAMETERS_BYTES as usize);
             parameters.write(first);
             rest = others;
         };
@@ -220,7 +220,7 @@ impl RankedPaths {
         };
         parameters.write(&mut input.bytes_mut()[at as usize..]);
         commands.record(|recording| {
-            input.transfer(recording, at + PARAMETERS);
+            input.transfer(recording, at + PARAMETERS_BYTES);
             best.clear(recording, BestHeader::SIZE as u64);
             let invocations = self.count.div_ceil(STRIDE_PATHS) as u64;
             recording.dispatch(&self.context.kernels.best, address + at, invocations);
@@ -239,7 +239,7 @@ impl RankedPaths {
 
     /// Offset of the parameters of a dispatch.
     fn parameters_at(&self, number: usize) -> u64 {
-        PROGRAM_BYTES + number as u64 * PARAMETERS
+        PROGRAM_BYTES + number as u64 * PARAMETERS_BYTES
     }
 
     /// Returns the device's scores and counts for some terms, and its list of the paths with some score.
@@ -298,7 +298,11 @@ impl RankMemory {
         let device = &context.device;
         Ok(RankMemory {
             commands: Commands::new(device)?,
-            input: Staged::new(device, PROGRAM_BYTES + (parts as u64 + 2) * PARAMETERS, Direction::ToDevice)?,
+            input: Staged::new(
+                device,
+                PROGRAM_BYTES + (parts as u64 + 2) * PARAMETERS_BYTES,
+                Direction::ToDevice,
+            )?,
             scores: Buffer::new(device, count as u64 * 4, MemoryLocation::Device)?,
             tally: Staged::new(device, TALLY_BYTES, Direction::ToHost)?,
             best: None,

@@ -6,7 +6,7 @@ use super::woven::{have_bits, weave, woven_bytes};
 use crate::error::Result;
 use crate::inputs::patterns::Patterns;
 use crate::kernels::context::DeviceContext;
-use crate::resident::tables::PARAMETERS;
+use crate::resident::tables::PARAMETERS_BYTES;
 use crate::shared::layout::TEXT_WORD;
 use crate::shared::structures::{Parameters, ScanProgram};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const SLABS: usize = 4;
 
 /// Returns the sizes for so many bytes of woven texts.
 fn sizes(bytes: u64) -> Sizes {
-    Sizes { input: PARAMETERS + PROGRAM_BYTES + bytes, output: strips(bytes) * 4 }
+    Sizes { input: PARAMETERS_BYTES + PROGRAM_BYTES + bytes, output: strips(bytes) * 4 }
 }
 
 impl TextScan {
@@ -83,7 +83,7 @@ impl TextScan {
             return Ok(vec![false; texts.len()]);
         }
         let mut buffers = self.device.buffers(bytes, sizes)?;
-        let text = &mut buffers.input_mut()[(PARAMETERS + PROGRAM_BYTES) as usize..][..bytes];
+        let text = &mut buffers.input_mut()[(PARAMETERS_BYTES + PROGRAM_BYTES) as usize..][..bytes];
         let ranges = weave(texts, text);
         let keep = keep.filter(|(_, ids)| ids.iter().any(Option::is_some));
         let room = keep.and_then(|(kept, _)| kept.reserve(bytes as u64));
@@ -104,20 +104,20 @@ impl TextScan {
         let strips = strips(bytes);
         let (address, answers) = buffers.addresses();
         let parameters = Parameters {
-            text: address + PARAMETERS,
-            starts: address + PARAMETERS + PROGRAM_BYTES,
+            text: address + PARAMETERS_BYTES,
+            starts: address + PARAMETERS_BYTES + PROGRAM_BYTES,
             answers,
             count: strips as u32,
             fuel: context.fuel(),
             ..Parameters::default()
         };
-        let (parameter_bytes, rest) = buffers.input_mut().split_at_mut(PARAMETERS as usize);
+        let (parameter_bytes, rest) = buffers.input_mut().split_at_mut(PARAMETERS_BYTES as usize);
         parameters.write(parameter_bytes);
         self.program.write(&mut rest[..PROGRAM_BYTES as usize]);
         buffers.run(sizes(bytes), |recording, input| {
             recording.dispatch(&context.kernels.scan, address, strips);
             if let Some(room) = room {
-                input.copy(recording, PARAMETERS + PROGRAM_BYTES, &room.memory, room.at, bytes);
+                input.copy(recording, PARAMETERS_BYTES + PROGRAM_BYTES, &room.memory, room.at, bytes);
             }
         })
     }
@@ -126,13 +126,15 @@ impl TextScan {
     fn dispatch_slabs(&self, slabs: &[Slab]) -> Result<Vec<Vec<u32>>> {
         let context = &self.device.context;
         let used = slabs.iter().map(|slab| slab.used).sum();
-        let sizes =
-            |bytes| Sizes { input: PROGRAM_BYTES + SLABS as u64 * PARAMETERS, output: strips(bytes) * 4 };
+        let sizes = |bytes| Sizes {
+            input: PROGRAM_BYTES + SLABS as u64 * PARAMETERS_BYTES,
+            output: strips(bytes) * 4,
+        };
         let mut buffers = self.device.buffers(used as usize, sizes)?;
         let (address, mut answers) = buffers.addresses();
         let (program, parameters) = buffers.input_mut().split_at_mut(PROGRAM_BYTES as usize);
         self.program.write(program);
-        for (slab, to) in slabs.iter().zip(parameters.chunks_exact_mut(PARAMETERS as usize)) {
+        for (slab, to) in slabs.iter().zip(parameters.chunks_exact_mut(PARAMETERS_BYTES as usize)) {
             let strips = strips(slab.used);
             let parameters = Parameters {
                 text: address,
@@ -147,7 +149,7 @@ impl TextScan {
         }
         let words = buffers.run(sizes(used), |recording, _| {
             for (number, slab) in (0..).zip(slabs) {
-                let parameters = address + PROGRAM_BYTES + number * PARAMETERS;
+                let parameters = address + PROGRAM_BYTES + number * PARAMETERS_BYTES;
                 recording.dispatch(&context.kernels.scan, parameters, strips(slab.used));
             }
         })?;
@@ -167,7 +169,8 @@ impl TextScan {
     /// An error of the device.
     pub(crate) fn scan_directly(&self, woven: &[u8]) -> Result<Vec<u32>> {
         let mut buffers = self.device.buffers(woven.len(), sizes)?;
-        buffers.input_mut()[(PARAMETERS + PROGRAM_BYTES) as usize..][..woven.len()].copy_from_slice(woven);
+        buffers.input_mut()[(PARAMETERS_BYTES + PROGRAM_BYTES) as usize..][..woven.len()]
+            .copy_from_slice(woven);
         self.run(&mut buffers, woven.len(), None)
     }
 

@@ -5,7 +5,7 @@ use super::woven::weave_portions;
 use crate::error::Result;
 use crate::inputs::hash_lists::{HashLists, portions_of};
 use crate::kernels::context::DeviceContext;
-use crate::resident::tables::PARAMETERS;
+use crate::resident::tables::PARAMETERS_BYTES;
 use crate::shared::layout::{IS_ROOT, PORTION, WOVEN_STRIPS};
 use crate::shared::structures::{JoinRecord, Parameters, PortionRecord};
 use crate::twin::headers::blake3::Value;
@@ -14,7 +14,7 @@ use crate::twin::headers::blake3::Value;
 const LEVELS: usize = (DISPATCH_BYTES / PORTION).ilog2() as usize;
 
 /// Bytes of the parameters: of the portions, and of each level.
-const HEADER_BYTES: usize = PARAMETERS as usize * (1 + LEVELS);
+const HEADER_BYTES: usize = PARAMETERS_BYTES as usize * (1 + LEVELS);
 
 // The only text of a dispatch may have a full tree. The numbers of portions are below their flag.
 const _: () = {
@@ -100,7 +100,7 @@ impl TextHash {
         PortionRecord::write_all(portions, &lists.portions);
         JoinRecord::write_all(joins, lists.levels.iter().flatten());
         let mut starts = address + (HEADER_BYTES + bytes) as u64;
-        let mut blocks = parameters.chunks_exact_mut(PARAMETERS as usize);
+        let mut blocks = parameters.chunks_exact_mut(PARAMETERS_BYTES as usize);
         let mut put = |count: usize, size: usize| {
             let list = Parameters {
                 text: address + HEADER_BYTES as u64,
@@ -118,7 +118,7 @@ impl TextHash {
         let words = buffers.run(sizes(bytes as u64), |recording, _| {
             recording.dispatch(&context.kernels.hash_text, address, lists.portions.len() as u64);
             for (number, level) in (1..).zip(&lists.levels) {
-                let parameters = address + number * PARAMETERS;
+                let parameters = address + number * PARAMETERS_BYTES;
                 recording.dispatch(&context.kernels.hash_join, parameters, level.len() as u64);
             }
         })?;

@@ -1,9 +1,9 @@
 //! Answers as columns: where each lies in the bytes that come to the host.
 
-use super::layout::{ANSWER_INO_SHIFT, ANSWER_KIND_SHIFT, HOST_HEADER};
+use super::layout::{ANSWER_INO_SHIFT, ANSWER_KIND_SHIFT, HOST_HEADER_BYTES};
 use lanefs::{AnswerBlock, AttributeBlock, Column, ColumnSet};
 
-const HEADER_BYTES: u64 = HOST_HEADER as u64;
+const HEADER_BYTES: u64 = HOST_HEADER_BYTES as u64;
 
 /// Bytes of an answer without attributes.
 const ENTRY_BYTES: u64 = size_of::<u64>() as u64;

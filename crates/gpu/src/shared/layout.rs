@@ -1,7 +1,7 @@
 //! Constants that the host and the kernels share. `shaders/layout.glsl` is generated from the declarations
 //! of the format, and a test proves that it is up to date.
 
-use super::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH, WORKGROUP};
+use super::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH_BYTES, WORKGROUP};
 use lanefs::Column;
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
@@ -11,8 +11,8 @@ use lanefs::format::{
 use std::fmt::Write;
 
 /// Longest name that the directory cache takes, in bytes and in words.
-pub(crate) const CACHED_NAME: usize = 24;
-pub(crate) const CACHED_NAME_WORDS: usize = CACHED_NAME / 4;
+pub(crate) const CACHED_NAME_BYTES: usize = 24;
+pub(crate) const CACHED_NAME_WORDS: usize = CACHED_NAME_BYTES / 4;
 
 /// Words of a bucket of the directory cache. Its first sector of 32 bytes has for each of the two slots a
 /// tag, the number and the version of the leaf block, and the last claim. A sector for each slot follows: a
@@ -69,7 +69,7 @@ pub(crate) const ANSWER_KIND_SHIFT: u32 = 8;
 pub(crate) const ANSWER_INO_SHIFT: u32 = 12;
 
 /// Bytes in front of the answers as the host gets them.
-pub(crate) const HOST_HEADER: usize = 16;
+pub(crate) const HOST_HEADER_BYTES: usize = 16;
 
 /// Lowest bit of the depth in a request to `leaves`.
 pub(crate) const LEAF_DEPTH_SHIFT: u32 = 56;
@@ -181,7 +181,7 @@ pub(crate) fn glsl() -> String {
     }
     let words = [
         ("MAX_NAME", MAX_NAME),
-        ("MAX_PATH", MAX_PATH),
+        ("MAX_PATH_BYTES", MAX_PATH_BYTES),
         ("MAX_DEPTH", MAX_DEPTH),
         ("MAX_FOLLOWED", MAX_SYMLINKS_FOLLOWED as usize),
         ("COMPONENT_FUEL", COMPONENT_FUEL as usize),
@@ -214,7 +214,7 @@ pub(crate) fn glsl() -> String {
         ("INODE_PARENT_OR_DEVICE", inode::PARENT_OR_DEVICE.offset),
         ("ANSWER_KIND_SHIFT", ANSWER_KIND_SHIFT as usize),
         ("ANSWER_INO_SHIFT", ANSWER_INO_SHIFT as usize),
-        ("HOST_HEADER", HOST_HEADER),
+        ("HOST_HEADER_BYTES", HOST_HEADER_BYTES),
         ("COLUMN_MODE", Column::Mode as usize),
         ("COLUMN_LINKS", Column::Links as usize),
         ("COLUMN_UID", Column::Uid as usize),
@@ -243,7 +243,7 @@ pub(crate) fn glsl() -> String {
         ("ENTRY_PREVIOUS", entry::PREVIOUS.offset),
         ("POINTER_SLOT_BITS", POINTER_SLOT_BITS as usize),
         ("LEAF_DEPTH_SHIFT", LEAF_DEPTH_SHIFT as usize),
-        ("CACHED_NAME", CACHED_NAME),
+        ("CACHED_NAME_BYTES", CACHED_NAME_BYTES),
         ("CACHED_NAME_WORDS", CACHED_NAME_WORDS),
         ("CACHE_TAGS", CACHE_TAGS),
         ("CACHE_BLOCKS", CACHE_BLOCKS),
@@ -357,7 +357,7 @@ const _: () = {
     assert!(CACHE_SLOTS == SECTOR && CACHE_SLOT_WORDS == SECTOR && CACHE_BUCKET_WORDS == 3 * SECTOR);
     assert!(CACHE_TAGS / 4 == CACHE_BLOCKS / 4 && CACHE_VERSIONS / 4 == CACHE_CLAIMS / 4);
     assert!(CACHED_NAME_WORDS == 6, "the kernel compares six words");
-    assert!(CACHED_NAME < 1 << (64 - CACHE_LENGTH_SHIFT) && CACHE_DIR_SHIFT + 12 == CACHE_KIND_SHIFT);
+    assert!(CACHED_NAME_BYTES < 1 << (64 - CACHE_LENGTH_SHIFT) && CACHE_DIR_SHIFT + 12 == CACHE_KIND_SHIFT);
     assert!(CACHE_KIND_SHIFT + 3 == CACHE_LENGTH_SHIFT, "a type has three bits without its lowest one");
 };
 

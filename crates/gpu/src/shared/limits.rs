@@ -5,7 +5,7 @@ use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEV
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
 
 /// Longest path in bytes; longer ones are left to the host.
-pub(crate) const MAX_PATH: usize = 16_384;
+pub(crate) const MAX_PATH_BYTES: usize = 16_384;
 
 /// Texts whose rest a lookup keeps while it follows links; deeper ones are left to the host.
 pub(crate) const MAX_DEPTH: usize = 8;

@@ -1,6 +1,6 @@
 //! Allocating a device's memory, and keeping what buffers leave.
 
-use super::allocation::{Allocation, MemoryLocation, OPERATION, SPARE};
+use super::allocation::{Allocation, MemoryLocation, OPERATION, SPARE_BYTES};
 use super::device::Device;
 use super::external::{HANDLE, USAGE};
 use crate::error::{During, Error, Result};
@@ -23,7 +23,7 @@ impl Allocation {
         use vk::MemoryPropertyFlags as Flags;
         // Buffers of about the same size share spares.
         let rounded = bytes.next_multiple_of((bytes.next_power_of_two() / 16).max(16));
-        let bytes = if rounded <= SPARE { rounded } else { bytes };
+        let bytes = if rounded <= SPARE_BYTES { rounded } else { bytes };
         if bytes > device.largest {
             let code = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
             return Err(Error::Device { operation: OPERATION, code });
@@ -32,7 +32,7 @@ impl Allocation {
         if is_exportable {
             device.export_functions()?;
         }
-        self.is_used_again = !is_exportable && bytes <= SPARE;
+        self.is_used_again = !is_exportable && bytes <= SPARE_BYTES;
         let mut create = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
         if is_exportable {
@@ -126,7 +126,7 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
-    use crate::vulkan::allocation::{MemoryLocation, SPARE, SPARE_COUNT, SPARES};
+    use crate::vulkan::allocation::{MemoryLocation, SPARE_BYTES, SPARE_COUNT, SPARES_BYTES};
     use crate::vulkan::{Buffer, Choice, Device};
 
     #[test]
@@ -142,11 +142,14 @@ mod tests {
         let again = made((1 << 20) - 1000, MemoryLocation::Device);
         assert_eq!((again.raw, again.len), (raw, (1 << 20) - 1000));
         assert_ne!(made(1 << 20, MemoryLocation::Device).raw, raw, "memory in use");
-        for len in [SPARE, SPARE + 1, SPARE / 2] {
+        for len in [SPARE_BYTES, SPARE_BYTES + 1, SPARE_BYTES / 2] {
             let all: Vec<Buffer> = (0..10).map(|_| made(len, MemoryLocation::Device)).collect();
             drop(all);
             let spares = device.spares.capacities();
-            assert!(spares.iter().all(|spare| *spare <= SPARE) && spares.iter().sum::<u64>() <= SPARES);
+            assert!(
+                spares.iter().all(|spare| *spare <= SPARE_BYTES)
+                    && spares.iter().sum::<u64>() <= SPARES_BYTES
+            );
         }
         let small: Vec<Buffer> = (0..200).map(|_| made(100, MemoryLocation::Device)).collect();
         drop(small);

@@ -20,8 +20,8 @@ pub(crate) enum MemoryLocation {
 
 /// Bytes of a spare allocation and of all of them at most, and how many there are. A driver takes long to
 /// allocate memory, and each search and each batch of changes needs some buffers of a few MiB.
-pub(super) const SPARE: u64 = 16 << 20;
-pub(super) const SPARES: u64 = 64 << 20;
+pub(super) const SPARE_BYTES: u64 = 16 << 20;
+pub(super) const SPARES_BYTES: u64 = 64 << 20;
 pub(super) const SPARE_COUNT: usize = 64;
 
 pub(super) const OPERATION: &str = "allocating memory";
@@ -102,7 +102,7 @@ impl Spares {
         spares.push(allocation);
         let mut sum: u64 = spares.iter().map(|spare| spare.capacity).sum();
         let mut excess = 0;
-        while sum > SPARES || spares.len() - excess > SPARE_COUNT {
+        while sum > SPARES_BYTES || spares.len() - excess > SPARE_COUNT {
             sum -= spares[excess].capacity;
             excess += 1;
         }

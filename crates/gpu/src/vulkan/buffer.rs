@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Bytes of a guard, a multiple of every alignment of the kernels, and their value. (Buffers have guards in
 /// tests only.)
-const GUARD: u64 = 256;
+const GUARD_BYTES: u64 = 256;
 const GUARD_BYTE: u8 = 0xa5;
 
 /// A buffer with an address for kernels, and one for the host where it maps the memory.
@@ -100,7 +100,7 @@ impl Buffer {
 
 /// Bytes of a guard.
 fn guard(device: &Device) -> u64 {
-    if device.is_guarded { GUARD } else { 0 }
+    if device.is_guarded { GUARD_BYTES } else { 0 }
 }
 
 /// Allocates memory. Where it is short, the spares go back first.

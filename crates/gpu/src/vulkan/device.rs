@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// Nanoseconds of a wait, and the number of waits for a submission: ten minutes. Dispatches are bounded and
 /// take less than a second, so that a device which needs as long hangs. A machine that sleeps meanwhile costs
 /// one wait of them.
-const WAIT: u64 = 1_000_000_000;
+const WAIT_NS: u64 = 1_000_000_000;
 const WAITS: u32 = 600;
 
 /// Devices that hang. They may still read and write the memory that they were given, so nothing of theirs is
@@ -221,7 +221,7 @@ impl Device {
         let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         for _ in 0..WAITS {
             // SAFETY: sound, the semaphore is this device's.
-            match unsafe { self.raw.wait_semaphores(&wait, WAIT) } {
+            match unsafe { self.raw.wait_semaphores(&wait, WAIT_NS) } {
                 Ok(()) => return Ok(()),
                 Err(vk::Result::TIMEOUT) => {}
                 Err(code) => {

@@ -23,7 +23,7 @@ pub const MIN_CACHE: u64 = 256 << 20;
 /// Bytes of a cache by default.
 pub const DEFAULT_CACHE: u64 = 10 << 30;
 /// Most bytes of an entry.
-const MAX_ENTRY: u64 = 2 << 20;
+const MAX_ENTRY_BYTES: u64 = 2 << 20;
 /// Part of a folder's bytes that a process adds between two counts.
 const UNCOUNTED: u64 = 16;
 
@@ -70,7 +70,7 @@ impl Cache {
         let file = rustix::fs::openat(&folder, hash.to_string(), flags, Mode::empty()).ok()?;
         let mut file = File::from(file);
         let mut bytes = Vec::new();
-        (&mut file).take(MAX_ENTRY).read_to_end(&mut bytes).ok()?;
+        (&mut file).take(MAX_ENTRY_BYTES).read_to_end(&mut bytes).ok()?;
         let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
         // The time orders removals only.

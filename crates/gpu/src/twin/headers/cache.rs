@@ -2,7 +2,8 @@
 
 use crate::shared::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
-    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME, CACHED_NAME_WORDS,
+    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME_BYTES,
+    CACHED_NAME_WORDS,
 };
 use crate::twin::headers::directory::Entry;
 use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
@@ -28,7 +29,7 @@ fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
 
 /// Finds a name in the cache.
 pub(in crate::twin) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Option<Entry> {
-    if memory.buckets() == 0 || name.bytes > CACHED_NAME || dir >= CACHED_INO {
+    if memory.buckets() == 0 || name.bytes > CACHED_NAME_BYTES || dir >= CACHED_INO {
         return None;
     }
     let bucket = bucket_of(memory.buckets(), dir, name.hash);
@@ -90,7 +91,7 @@ impl Cache {
         name: &ShortName,
         entry: &Entry,
     ) {
-        let is_long = name.bytes > CACHED_NAME;
+        let is_long = name.bytes > CACHED_NAME_BYTES;
         if self.words.is_empty() || is_long || dir >= CACHED_INO || entry.ino >= CACHED_INO {
             return;
         }

@@ -1,6 +1,6 @@
 //! Twin of `shaders/fill.comp`.
 
-use crate::shared::layout::CACHED_NAME;
+use crate::shared::layout::CACHED_NAME_BYTES;
 use crate::shared::query::LookupQuery;
 use crate::shared::structures::FillRequest;
 use crate::twin::headers::cache::Cache;
@@ -25,7 +25,7 @@ fn fill_one<M: Memory>(
     let word = memory.quad(request.entry + entry::HASH.offset as u64)?;
     let rest = (word >> 32) as u32;
     let length = (rest & 0xff) as usize;
-    if length > CACHED_NAME {
+    if length > CACHED_NAME_BYTES {
         return None;
     }
     let mut bytes = Vec::new();

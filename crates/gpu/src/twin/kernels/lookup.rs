@@ -1,6 +1,6 @@
 //! Twin of `shaders/lookup.comp`.
 
-use crate::shared::limits::MAX_PATH;
+use crate::shared::limits::MAX_PATH_BYTES;
 use crate::twin::headers::cache::cached;
 use crate::twin::headers::dir_table::{DirPath, known_directory};
 use crate::twin::headers::memory::Memory;
@@ -36,7 +36,7 @@ fn last_name(path: &[u8]) -> usize {
 
 /// Returns the answer, or the state in which `walk` begins.
 fn shortcut<M: Memory>(memory: &M, query: &LookupQuery, path: &[u8]) -> Result<PathResult, ResumePoint> {
-    if path.is_empty() || path.len() > MAX_PATH {
+    if path.is_empty() || path.len() > MAX_PATH_BYTES {
         return Err(ResumePoint::default());
     }
     let start = query.start_of(path);

@@ -1,7 +1,7 @@
 //! Twin of `shaders/walk.comp`.
 
-use crate::shared::layout::{CACHED_NAME, DIR_PATH_MAX, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
-use crate::shared::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH};
+use crate::shared::layout::{CACHED_NAME_BYTES, DIR_PATH_MAX, MODE_DIRECTORY, MODE_SYMLINK, MODE_TYPE};
+use crate::shared::limits::{COMPONENT_FUEL, MAX_DEPTH, MAX_DISPATCHES, MAX_PATH_BYTES};
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{FillRequest, LearnRequest};
 use crate::twin::headers::cache::cached;
@@ -102,7 +102,7 @@ impl<M: Memory> PathLookup<'_, M> {
     }
 
     fn request_fill(&mut self, dir: u64, entry: &Entry, length: usize) {
-        if entry.at != 0 && length <= CACHED_NAME {
+        if entry.at != 0 && length <= CACHED_NAME_BYTES {
             self.requests.fills.push(FillRequest { dir, entry: entry.at });
         }
     }
@@ -177,7 +177,7 @@ impl<M: Memory> PathLookup<'_, M> {
         if path.is_empty() {
             return Code::NotFound.into();
         }
-        if path.len() > MAX_PATH {
+        if path.len() > MAX_PATH_BYTES {
             return Code::NotResident.into();
         }
         let mut rest = Rest { text: path.to_vec(), at: 0 };

@@ -1,6 +1,6 @@
 //! Twin of `shaders/warm.comp`.
 
-use crate::shared::layout::CACHED_NAME;
+use crate::shared::layout::CACHED_NAME_BYTES;
 use crate::shared::query::LookupQuery;
 use crate::twin::headers::cache::Cache;
 use crate::twin::headers::directory::Directories;
@@ -41,7 +41,7 @@ fn warm_block<M: Memory>(memory: &M, query: &LookupQuery, cache: &mut Cache, blo
         let at = block + u64::from(unit) * UNIT;
         let length = memory.word(at + entry::HASH.offset as u64 + 4)? & 0xff;
         unit += (entry::SIZE as u32 + length).div_ceil(UNIT as u32);
-        if unit > UNITS || length == 0 || length as usize > CACHED_NAME {
+        if unit > UNITS || length == 0 || length as usize > CACHED_NAME_BYTES {
             continue;
         }
         let mut bytes = Vec::new();

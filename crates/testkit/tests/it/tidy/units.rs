@@ -22,28 +22,6 @@ const ARE_UNITS: [&str; 4] = ["BLOCK", "UNIT", "SECTOR", "WORD"];
 /// Words before the unit at the beginning of a comment.
 const BEFORE: [&str; 6] = ["Most ", "Fewest ", "Least ", "Maximum ", "Number of ", "First "];
 
-/// Constants without their unit, each with its file.
-const WITHOUT: &[(&str, &str)] = &[
-    ("crates/gpu/src/engines/auto.rs", "MANY"),
-    ("crates/gpu/src/engines/auto.rs", "FEW"),
-    ("crates/gpu/src/engines/mod.rs", "CPU_BATCH"),
-    ("crates/gpu/src/engines/mod.rs", "AUTO_BATCH"),
-    ("crates/gpu/src/engines/mod.rs", "GPU_BATCH"),
-    ("crates/gpu/src/lookups/batch.rs", "RANGE"),
-    ("crates/gpu/src/lookups/batch.rs", "HEADER"),
-    ("crates/gpu/src/lookups/batch.rs", "AFTER_TEXT"),
-    ("crates/gpu/src/lookups/find.rs", "PROGRAM"),
-    ("crates/gpu/src/lookups/list.rs", "MAX_REQUESTS"),
-    ("crates/gpu/src/resident/tables.rs", "PARAMETERS"),
-    ("crates/gpu/src/shared/layout.rs", "CACHED_NAME"),
-    ("crates/gpu/src/shared/layout.rs", "HOST_HEADER"),
-    ("crates/gpu/src/shared/limits.rs", "MAX_PATH"),
-    ("crates/gpu/src/vulkan/allocation.rs", "SPARE"),
-    ("crates/gpu/src/vulkan/buffer.rs", "GUARD"),
-    ("crates/gpu/src/vulkan/device.rs", "WAIT"),
-    ("crates/publish/src/reading/cache.rs", "MAX_ENTRY"),
-];
-
 /// Returns the name of a private constant that a line declares, if it is an integer.
 fn constant(line: &str) -> Option<&str> {
     let text = line.trim_start();
@@ -88,10 +66,8 @@ fn fault(name: &str, comment: &str) -> Option<String> {
         .then(|| format!("{name} of which unit? Let its name end with it"))
 }
 
-/// Returns the faults of files, given by path and text, without those that a list has, and the entries of
-/// the list that are none any more.
-fn faults(files: &[(String, String)], known: &[(&str, &str)]) -> Vec<String> {
-    let mut left = known.to_vec();
+/// Returns the faults of files, given by path and text.
+fn faults(files: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| is_source(path)) {
         let lines = lines_of_source(text);
@@ -100,14 +76,9 @@ fn faults(files: &[(String, String)], known: &[(&str, &str)]) -> Vec<String> {
             let above = lines[..at].iter().rev().map(|line| line.trim_start());
             let above = above.take_while(|line| line.starts_with("///") || line.starts_with("#["));
             let comment = above.filter_map(|line| line.strip_prefix("///")).last().unwrap_or_default();
-            let Some(fault) = fault(name, comment.trim()) else { continue };
-            match left.iter().position(|entry| *entry == (path, name)) {
-                Some(entry) => drop(left.remove(entry)),
-                None => found.push(format!("{path}:{}: {fault}", at + 1)),
-            }
+            found.extend(fault(name, comment.trim()).map(|fault| format!("{path}:{}: {fault}", at + 1)));
         }
     }
-    found.extend(left.iter().map(|(path, name)| format!("{path}: {name} is on the list without need")));
     found
 }
 
@@ -116,13 +87,13 @@ fn constants_say_their_units() {
     let files = rust_files();
     let all = files.iter().flat_map(|(_, text)| text.lines()).filter(|line| constant(line).is_some()).count();
     assert!(all > 1000, "only {all} constants");
-    let found = faults(&files, WITHOUT);
+    let found = faults(&files);
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
 #[test]
 fn planted_names_without_their_unit_are_found() {
-    let found = |text: &str| faults(&[("a/src/b.rs".to_owned(), text.to_owned())], &[]);
+    let found = |text: &str| faults(&[("a/src/b.rs".to_owned(), text.to_owned())]);
     let sized = "/// Bytes of a request.\nconst REQUEST: u64 = 4;\n";
     assert_eq!(found(sized), ["a/src/b.rs:2: REQUEST is in bytes: let its name end with it"]);
     for faulty in [
@@ -147,8 +118,4 @@ fn planted_names_without_their_unit_are_found() {
     ] {
         assert_eq!(found(sound), [""; 0], "{sound}");
     }
-    let listed =
-        |text: &str| faults(&[("a/src/b.rs".to_owned(), text.to_owned())], &[("a/src/b.rs", "MOST")]);
-    assert_eq!(listed("const MOST: u32 = 1;"), [""; 0]);
-    assert_eq!(listed(""), ["a/src/b.rs: MOST is on the list without need"]);
 }
