@@ -20,7 +20,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host bench-mount bench-scale bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host bench-mount bench-scale bench-sync bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -156,6 +156,10 @@ bench-lookup: build-bench ## batches of paths against ext4, tmpfs and a hash map
 bench-read: build-bench ## whole small files in random order against ext4 and an indexed archive
 	@echo "==> bench-read: $(BENCH) read $(ARGS)"
 	@$(BENCH) read $(ARGS)
+
+bench-sync: build-bench ## a tree that changes goes into a volume again, beside rsync, cp and restic (ARGS="--quick")
+	@echo "==> bench-sync: $(BENCH) sync $(ARGS)"
+	@$(BENCH) sync $(ARGS)
 
 bench-scale: build-bench ## volumes of 1 GiB to 1 PiB, and few and many things of a kind (ARGS="--quick")
 	@echo "==> bench-scale: $(BENCH) scale $(ARGS)"

@@ -53,6 +53,7 @@ fio                     fio         bench  the peer of the rows that fill the ca
 c++                     g++         bench  builds snmalloc, a peer of the allocator
 cmake                   cmake       bench  configures snmalloc
 /usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
+restic                  restic      bench  a peer of syncs
 curl                    curl        publish  makes a bucket
 restic                  restic      publish  a peer of publications
 rclone                  rclone      publish  stores an archive, and mounts a bucket: peers of publications

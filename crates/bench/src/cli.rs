@@ -10,6 +10,7 @@ use crate::benches::publish::{PublishArgs, PublishHooks, run_publish_with};
 use crate::benches::read::{ReadArgs, ReadHooks, run_read_with};
 use crate::benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
 use crate::benches::search::{SearchArgs, SearchHooks, run_search_with};
+use crate::benches::sync::{SyncArgs, SyncHooks, run_sync_with};
 use crate::error::{Error, Result};
 use crate::measure::plot::{PlotArgs, run_plot};
 use crate::measure::stop::Stop;
@@ -58,6 +59,8 @@ enum Benchmark {
     Mount(MountArgs),
     /// The same work on volumes of 1 GiB to 1 PiB, and on few and many things of a kind
     Scale(ScaleArgs),
+    /// A tree that changes goes into a volume again, beside rsync, cp and restic
+    Sync(SyncArgs),
     /// Draw reports as pictures: grouped bars of LaneFS and its peers
     Plot(PlotArgs),
     /// The FUSE passthrough, which `mount` starts
@@ -95,6 +98,7 @@ impl Benchmark {
             Benchmark::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
             Benchmark::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
             Benchmark::Scale(args) => run_scale_with(args, &ScaleHooks { stop, ..ScaleHooks::default() }),
+            Benchmark::Sync(args) => run_sync_with(args, &SyncHooks { stop }),
             Benchmark::Plot(args) => run_plot(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::MountPassthrough(args) => run_passthrough(args).map(|()| crate::session::EXIT_DONE),
             Benchmark::AllocWorker(args) => run_worker(args).map(|()| crate::session::EXIT_DONE),
@@ -173,6 +177,7 @@ mod tests {
             "gpu",
             "mount",
             "scale",
+            "sync",
         ] {
             let arguments = [PROGRAM, name, "--quick", "--runs", "2", "--rows", "x-*", "--json", "file"];
             let common = match Cli::try_parse_from(arguments).map(|cli| cli.benchmark) {
@@ -186,6 +191,7 @@ mod tests {
                 Ok(Benchmark::Gpu(args)) => args.common,
                 Ok(Benchmark::Mount(args)) => args.common,
                 Ok(Benchmark::Scale(args)) => args.common,
+                Ok(Benchmark::Sync(args)) => args.common,
                 Ok(
                     Benchmark::AllocWorker(_)
                     | Benchmark::MountPassthrough(_)

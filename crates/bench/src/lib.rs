@@ -43,6 +43,7 @@ pub use benches::publish::{PublishArgs, PublishHooks, run_publish_with};
 pub use benches::read::{ReadArgs, ReadHooks, run_read_with};
 pub use benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
 pub use benches::search::{SearchArgs, SearchHooks, run_search_with};
+pub use benches::sync::{SyncArgs, SyncHooks, run_sync_with};
 pub use cli::main;
 pub use error::{Error, Result};
 pub use measure::plot::{PlotArgs, run_plot};

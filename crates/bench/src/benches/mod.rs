@@ -11,3 +11,4 @@ pub mod publish;
 pub mod read;
 pub mod scale;
 pub mod search;
+pub mod sync;
