@@ -2,6 +2,8 @@
 
 use crate::cli::{Cli, Program, VolumeCommand};
 use crate::commands::publish::Publish;
+use crate::commands::sync::SyncTree;
+use crate::commands::sync::watch::{self, Follow};
 use crate::mount_helper;
 use crate::session::command::{AfterCommand, Command};
 use crate::session::context::Context;
@@ -76,20 +78,13 @@ fn execute(command: Program) -> u8 {
             let (image, command) = command.split();
             match &command {
                 VolumeCommand::Fsck(fsck) => fsck.execute_on(&image),
-                command => {
-                    let on_mount = |mount: &MountedVolume| on_mount(mount, command);
-                    let execute = |context: &mut Context<'_>| {
-                        context.volume.bound_expansion(command.max_expansion());
-                        command.execute(context)
-                    };
-                    let access = if command.changes() { Access::Write } else { Access::Read };
-                    let options = OpenOptions { growth: command.growth(), ..OpenOptions::from(access) };
-                    let code = on_volume(&image, options, execute, on_mount);
-                    match command.publishes() {
-                        Some(after) if code <= exit::PARTIAL => code.max(publish(&image, after)),
-                        _ => code,
-                    }
+                VolumeCommand::Sync(sync) if sync.is_watch() => {
+                    exit_code(watch::follow(sync, &Followed { image: &image, sync }))
                 }
+                command => match (on_image(&image, command), command.publishes()) {
+                    (code, Some(after)) if code <= exit::PARTIAL => code.max(publish(&image, after)),
+                    (code, _) => code,
+                },
             }
         }
         Program::Shell(shell) => {
@@ -114,6 +109,34 @@ fn execute(command: Program) -> u8 {
             exit_code(completions.execute(Cli::command()).map(|()| exit::OK))
         }
         Program::Man(man) => exit_code(man.execute(Cli::command()).map(|()| exit::OK)),
+    }
+}
+
+/// Executes a command on the volume of an image, mounted or not.
+fn on_image(image: &Image, command: &VolumeCommand) -> u8 {
+    let on_mount = |mount: &MountedVolume| on_mount(mount, command);
+    let execute = |context: &mut Context<'_>| {
+        context.volume.bound_expansion(command.max_expansion());
+        command.execute(context)
+    };
+    let access = if command.changes() { Access::Write } else { Access::Read };
+    let options = OpenOptions { growth: command.growth(), ..OpenOptions::from(access) };
+    on_volume(image, options, execute, on_mount)
+}
+
+/// The volume that follows a watched tree.
+struct Followed<'f> {
+    image: &'f Image,
+    sync: &'f SyncTree,
+}
+
+impl Follow for Followed<'_> {
+    fn round(&self, sync: SyncTree) -> u8 {
+        on_image(self.image, &VolumeCommand::Sync(sync))
+    }
+
+    fn publish(&self) -> u8 {
+        self.sync.publishes().map_or(exit::OK, |after| publish(self.image, after))
     }
 }
 

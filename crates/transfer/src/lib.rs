@@ -85,8 +85,8 @@ pub use running::report::{
     Counts, EXIT_DAMAGED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report,
 };
 pub use sync::{
-    Aspects, Change, Difference, Filter, Letters, Side, SyncCounts, SyncOptions, SyncReport, diff_trees,
-    sync_tree,
+    Aspects, Change, Depth, Difference, Filter, Letters, Scope, Side, SyncCounts, SyncOptions, SyncReport,
+    TreeWatch, Watched, diff_trees, sync_tree,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

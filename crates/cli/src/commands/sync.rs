@@ -1,5 +1,7 @@
 //! `lanefs sync`.
 
+pub(crate) mod watch;
+
 use crate::common::differences::{self, Collected, ComparisonArgs};
 use crate::common::transfer::{self, TransferArgs, TransferTarget};
 use crate::common::tree_arg::{TreeArg, TreeParser};
@@ -22,6 +24,8 @@ use lanefs_publish::Location;
 use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, sync_tree};
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::Arc;
+use watch::Round;
 
 /// Make a directory of the volume the same as another directory, by the differences alone
 ///
@@ -38,6 +42,10 @@ use std::io::Write;
 /// are copied again, up to three times, and then named, as are those that vanish or cannot be read; the
 /// others are copied, and the exit code is 1.
 ///
+/// With --watch the volume is open during a sync only, so that other programs can use it in between. A sync
+/// for which it is in use is tried again. The host tells neither of changes by other machines of a shared
+/// file system nor of those through a memory map before the file is closed.
+///
 /// Ctrl-C stops cleanly. After that, or after a power cut, the volume has each file old or new, and the next
 /// sync finishes the work.
 ///
@@ -52,6 +60,7 @@ use std::io::Write;
   lanefs sync v.lane /usr/share /share --delete --dry-run
   lanefs sync v.lane src /src --delete --exclude '*.o' --exclude target/
   lanefs sync v.lane src /src --delete --publish file:///srv/photos
+  lanefs sync v.lane src /src --delete --watch
   lanefs sync copy.lane v.lane:/share /share
   lanefs sync v.lane 'file:///srv/photos#2026-10' / --delete")]
 pub struct SyncTree {
@@ -77,6 +86,16 @@ pub struct SyncTree {
     /// changed go there
     #[arg(long, value_name = "URL", value_parser = LocationParser, requires = "source", conflicts_with = "dry_run")]
     publish: Option<Location>,
+    /// Go on after the first sync, and follow SRC as it changes until Ctrl-C: half a second after the last
+    /// change, or ten seconds after the first one, the directories that changed are synced
+    #[arg(long, requires = "source", conflicts_with = "dry_run")]
+    watch: bool,
+    /// Least time between two publications with --watch
+    #[arg(long, value_name = "SECONDS", default_value = "60", requires = "watch", requires = "publish")]
+    publish_every: u64,
+    /// The round of a watch.
+    #[arg(skip)]
+    round: Option<Arc<Round>>,
     #[command(flatten)]
     comparison: ComparisonArgs,
     #[command(flatten)]
@@ -107,12 +126,30 @@ impl HostCommand for SyncTree {
     }
 }
 
+/// Fails for a source that the host does not have.
+fn is_there(source: &TreeArg) -> Result<(), Failure> {
+    let TreeArg::Volume(Image::Path(path), _) = source else { return Ok(()) };
+    std::fs::metadata(path).map(drop).map_err(|error| {
+        let what = format!("cannot sync '{}': {}", escape(bytes::of_path(path)), host_text(&error));
+        Failure::new(exit::HOST, b"sync", &what, "SRC is a directory, a volume or a URL")
+    })
+}
+
 impl SyncTree {
+    /// True where the command goes on after the first sync.
+    pub(crate) fn is_watch(&self) -> bool {
+        self.watch
+    }
+
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let Some(source) = &self.source else {
             let synced = context.volume.sync();
             return synced.map_err(|error| Failure::volume(context.image.name(), &error));
         };
+        if self.watch && self.round.is_none() {
+            let advice = "run `lanefs sync IMAGE SRC DEST --watch` outside of the shell";
+            return Err(Failure::usage(b"--watch", "cannot follow SRC here", advice));
+        }
         let collected = Collected::default();
         let is_listed = self.dry_run || self.itemize_changes;
         let receiver = |difference: &Difference| {
@@ -134,18 +171,14 @@ impl SyncTree {
         let options = SyncOptions {
             delete: self.delete,
             dry_run: self.dry_run,
+            scope: self.round.as_ref().map(|round| round.scope.clone()).unwrap_or_default(),
             ..self.comparison.options(&self.transfer, context.image.files())?
         };
         if source.is_of(context.image) {
             let what = "a volume does not follow itself";
             return Err(Failure::usage(context.image.name(), what, "`lanefs cp` copies within a volume"));
         }
-        if let TreeArg::Volume(Image::Path(path), _) = source {
-            std::fs::metadata(path).map_err(|error| {
-                let what = format!("cannot sync '{}': {}", escape(bytes::of_path(path)), host_text(&error));
-                Failure::new(exit::HOST, b"sync", &what, "SRC is a directory, a volume or a URL")
-            })?;
-        }
+        is_there(source)?;
         let source = source.open()?;
         let dest = transfer::volume_path(context, &self.dest);
         let progress = TransferProgress::new("syncing");
@@ -158,6 +191,14 @@ impl SyncTree {
 
     fn report(&self, context: &mut Context<'_, impl FileSystem>, report: &SyncReport) -> Outcome {
         self.transfer.tell("synced", TransferTarget::Followed, &report.report);
+        if let Some(round) = &self.round {
+            round.ended(report);
+            // A watch tells what it does, and not what it need not do.
+            if report.counts.differences() == 0 && !round.scope.is_whole() {
+                context.raise_status(report.report.exit_code());
+                return Ok(());
+            }
+        }
         if self.stats {
             differences::print_stats(context, report)?;
         }

@@ -44,14 +44,18 @@ impl ComparisonArgs {
         Ok(SyncOptions {
             checksum: self.checksum,
             one_file_system: self.one_file_system,
-            filter: self.rules()?,
+            filter: self.filter()?,
             threads: transfer.threads(),
             skip,
             ..SyncOptions::default()
         })
     }
 
-    fn rules(&self) -> Result<Filter, Failure> {
+    /// The names that are left out.
+    ///
+    /// # Errors
+    /// As [`options`](Self::options).
+    pub fn filter(&self) -> Result<Filter, Failure> {
         let mut lines = Vec::new();
         for file in &self.filter {
             let text = std::fs::read(file).map_err(|error| Failure::host(file, &error))?;

@@ -1,9 +1,11 @@
 //! `lanefs sync` and `lanefs diff`: lists, exit codes, volumes that are mounted, publications.
 
-use crate::common::{Ran, TestVolume, run, text};
+use crate::common::{Ran, TestVolume, ended, run, text, until};
 use crate::mount::Mounted;
 use std::fs;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
 fn tree(at: &Path) {
     fs::create_dir_all(at.join("d/e")).unwrap();
@@ -241,4 +243,128 @@ fn a_publication_follows_a_sync_with_the_changed_blocks_alone() {
     let line = format!("sync {} /in --publish {url}", text(&source));
     m.v.run_with("shell", &["-c", &line], b"").ends(2).says("a session does not publish");
     m.is_clean();
+}
+
+/// A sync that follows its source, in a process of its own.
+struct Following(Child);
+
+impl Following {
+    /// Starts it; returns when the first sync is done.
+    fn start(v: &TestVolume, args: &[&str]) -> (Following, PathBuf) {
+        let said = v.host("said");
+        let child = crate::common::program()
+            .args(["sync", text(&v.image)])
+            .args(args)
+            .args(["--watch", "--delete"])
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(v.host("lines")).unwrap())
+            .stderr(fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        let mut following = Following(child);
+        following.says(&said, "watching");
+        (following, said)
+    }
+
+    fn says(&mut self, said: &Path, what: &str) {
+        until(what, || {
+            let end = self.0.try_wait().unwrap();
+            let text = fs::read_to_string(said).unwrap();
+            assert!(text.contains(what) || end.is_none(), "{end:?}: {text}");
+            text.contains(what)
+        });
+    }
+
+    fn end(mut self) {
+        crate::impostors::signal(self.0.id(), "-TERM");
+        assert_eq!(ended(&mut self.0), Some(0));
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a file of the volume has this content. The volume may be in use for a moment.
+fn until_has(v: &TestVolume, path: &str, content: &str) {
+    until(path, || {
+        let ran = run(&["cat", text(&v.image), path]);
+        ran.code == 0 && ran.bytes == content.as_bytes()
+    });
+}
+
+/// A shell that has the volume open, which a sync or a publication may have for a moment before.
+fn shell_on(v: &TestVolume) -> Child {
+    loop {
+        let out = v.host("shell");
+        let mut shell = crate::common::program()
+            .args(["shell", text(&v.image)])
+            .stdin(Stdio::piped())
+            .stdout(fs::File::create(&out).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // One that cannot open the volume does not read.
+        let _ = shell.stdin.as_mut().unwrap().write_all(b"ls /\n");
+        let mut has_ended = false;
+        until("the shell lists the volume, or ends", || {
+            has_ended = shell.try_wait().unwrap().is_some();
+            has_ended || fs::read_to_string(&out).unwrap().contains("in\n")
+        });
+        if !has_ended {
+            return shell;
+        }
+    }
+}
+
+#[test]
+fn a_watched_source_is_followed_until_a_signal() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let url = format!("file://{}", text(&v.host("store")));
+    let args = [text(&source), "/in", "--publish", &url, "--publish-every", "0", "-i"];
+    let (mut following, said) = Following::start(&v, &args);
+    until_has(&v, "/in/d/b", "two");
+    fs::write(source.join("d/b"), "changed").unwrap();
+    fs::create_dir_all(source.join("new/deep")).unwrap();
+    fs::write(source.join("new/deep/file"), "new").unwrap();
+    until_has(&v, "/in/d/b", "changed");
+    until_has(&v, "/in/new/deep/file", "new");
+    // Hard links across directories are found, too.
+    fs::hard_link(source.join("d/b"), source.join("new/link")).unwrap();
+    fs::rename(source.join("new"), source.join("moved")).unwrap();
+    until_has(&v, "/in/moved/link", "changed");
+    // Another program has the volume for a while.
+    let mut shell = shell_on(&v);
+    fs::remove_file(source.join("a")).unwrap();
+    following.says(&said, "trying again in 1 s");
+    drop(shell.stdin.take());
+    assert_eq!(ended(&mut shell), Some(0));
+    until("the file is removed", || run(&["stat", text(&v.image), "/in/a"]).code == 1);
+    // The publication follows as well.
+    until("the publication has it", || run(&["stat", &url, "/in/a"]).code == 1);
+    following.end();
+    let lines = fs::read_to_string(v.host("lines")).unwrap();
+    assert!(lines.contains("*deleting   a\n") && lines.contains("cd+++++++++ moved/"), "{lines}");
+    // Nothing is left to do, and a file with two names has two.
+    v.run_with("sync", &[text(&source), "/in", "--delete"], b"").ends(0).says("no difference");
+    v.clean();
+}
+
+#[test]
+fn only_a_directory_of_the_host_is_followed() {
+    let v = TestVolume::new();
+    let (image, source) = (text(&v.image), v.host("source"));
+    tree(&source);
+    run(&["sync", image, &format!("{image}:/"), "/", "--watch"]).ends(2).says("cannot follow SRC");
+    run(&["sync", image, text(&v.host("none")), "/", "--watch"]).ends(4);
+    run(&["sync", image, text(&source), "/", "--watch", "--dry-run"]).ends(2).says("cannot be used with");
+    run(&["sync", image, text(&source), "/", "--watch", "--publish-every", "1"]).ends(2).says("--publish");
+    let ran = v.run_with::<&str>("shell", &[], format!("sync {} / --watch\n", text(&source)).as_bytes());
+    assert!(ran.code != 0 && ran.err.contains("outside of the shell"), "{}", ran.err);
+    v.clean();
 }

@@ -13,7 +13,8 @@
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `difference`, `node`, `filter`, `options`, `report` | words of both sides, and of callers |
+//! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
+//! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
 //! | `content`, `links`, `pair`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
@@ -32,8 +33,10 @@ mod node;
 mod options;
 mod pair;
 mod report;
+mod scope;
 mod tree;
 mod volume_tree;
+mod watch;
 
 use crate::in_volume::volume::destination;
 use crate::running::commits::Commits;
@@ -48,6 +51,7 @@ use links::Links;
 use node::Node;
 use pair::{Pair, Sides};
 use report::Tally;
+use scope::Part;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use tree::{Source, Tree};
@@ -57,6 +61,8 @@ pub use difference::{Aspects, Change, Difference, Letters};
 pub use filter::Filter;
 pub use options::SyncOptions;
 pub use report::{SyncCounts, SyncReport};
+pub use scope::{Depth, Scope};
+pub use watch::{TreeWatch, Watched};
 
 /// Makes the directory `dest` of the volume the same as the directory `source` of the host or of another
 /// volume: its attributes, and all that is below it. `dest` is made with its parents where it is missing.
@@ -106,7 +112,7 @@ impl Follower<'_> {
         let before = VolumeTree::find(volume, dest)?;
         if options.dry_run {
             let counts = comparison.run((a, top), (&before, before.top().unzip()), &NoEffect);
-            return Ok(SyncReport { report: job.report("the source"), counts });
+            return Ok(SyncReport { report: job.report("the source"), ..counts });
         }
         destination(volume, dest)?;
         let b = VolumeTree::find(volume, dest)?;
@@ -116,7 +122,7 @@ impl Follower<'_> {
         let old = before.top().map(|(_, node)| node);
         let counts = comparison.run((a, top), (&b, (b.top().map(|(dir, _)| dir), old)), &effect);
         job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
-        Ok(SyncReport { report: commits.finish(job, "the source or the volume"), counts })
+        Ok(SyncReport { report: commits.finish(job, "the source or the volume"), ..counts })
     }
 }
 
@@ -163,7 +169,7 @@ pub fn diff_trees(
             comparison.run((&a, there(&a)?), (&b, Some(there(&b)?).unzip()), &NoEffect)
         }
     };
-    Ok(SyncReport { report: job.report("the host"), counts })
+    Ok(SyncReport { report: job.report("the host"), ..counts })
 }
 
 /// The top of a tree that has to exist.
@@ -189,12 +195,15 @@ impl TreeComparison<'_> {
         (a, top_a): (&A, (A::Dir, Node)),
         (b, (top_b, old)): (&B, (Option<B::Dir>, Option<Node>)),
         effect: &E,
-    ) -> SyncCounts {
+    ) -> SyncReport {
         let TreeComparison { job, options, finds_removed, receiver } = *self;
         let (links, tally) = (Links::default(), Tally::default());
         let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally };
         let made = old.is_none().then_some(Change::Added);
-        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, true));
-        engine.tally.counts(job.counters.compared.load(Relaxed))
+        let part = if made.is_some() { Part::All } else { options.scope.part(b"") };
+        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, part));
+        let counts = engine.tally.counts(job.counters.compared.load(Relaxed));
+        let needs_whole = !options.scope.is_whole() && engine.tally.has_links();
+        SyncReport { counts, needs_whole, ..SyncReport::default() }
     }
 }

@@ -1,6 +1,7 @@
 //! Options of a sync and of a comparison.
 
 use super::filter::Filter;
+use super::scope::Scope;
 use crate::on_host::hostdir::FileId;
 use crate::running::commits::CommitInterval;
 
@@ -19,6 +20,8 @@ pub struct SyncOptions {
     pub one_file_system: bool,
     /// Names that are left out, on both sides.
     pub filter: Filter,
+    /// The part of the tree that is compared.
+    pub scope: Scope,
     /// Number of threads; `None` for twice the cores.
     pub threads: Option<usize>,
     /// Files of the host to leave out, with a note: the volume's own image, for example.

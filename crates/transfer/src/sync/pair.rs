@@ -2,6 +2,7 @@
 
 use super::difference::{Aspects, Change};
 use super::node::Node;
+use super::scope::Part;
 use super::tree::Tree;
 use crate::running::pending_tasks::PendingTasks;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) old: Option<Node>,
     /// The difference by which a new directory came to be.
     pub(super) made: Option<Change>,
-    /// False for the root of another file system, whose content is left alone.
-    pub(super) is_entered: bool,
+    /// What of it is compared. The content of another file system's root may be left alone.
+    pub(super) part: Part,
     /// The attributes that differ, once they are compared.
     pub(super) aspects: OnceLock<Aspects>,
     touched: AtomicBool,
@@ -41,7 +42,7 @@ pub(super) struct Sides<A: Tree, B: Tree> {
 
 impl<A: Tree, B: Tree> Pair<A, B> {
     /// Creates a pair for which one task is pending. There is nothing above the top.
-    pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, is_entered: bool) -> Arc<Self> {
+    pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, part: Part) -> Arc<Self> {
         let (parent, name) = above.map_or((None, Vec::new()), |(parent, name)| (Some(parent), name));
         let Sides { a, b, old, made } = sides;
         Arc::new(Pair {
@@ -51,7 +52,7 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             b,
             old,
             made,
-            is_entered,
+            part,
             aspects: OnceLock::new(),
             touched: AtomicBool::new(false),
             tasks: PendingTasks::one(),

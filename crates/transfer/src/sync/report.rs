@@ -2,7 +2,7 @@
 
 use super::difference::Change;
 use crate::running::report::Report;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Numbers of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,9 @@ pub struct SyncReport {
     pub report: Report,
     /// The differences that were found, and applied by a sync.
     pub counts: SyncCounts,
+    /// A file that differs has several names, and the [scope](super::Scope) was limited: some of its names may
+    /// be outside. Only a sync of the whole tree finds them.
+    pub needs_whole: bool,
 }
 
 /// A counter for each kind of difference.
@@ -47,9 +50,19 @@ pub(super) struct Tally {
     attributes: AtomicU64,
     linked: AtomicU64,
     removed: AtomicU64,
+    /// A file that differs has several names.
+    has_links: AtomicBool,
 }
 
 impl Tally {
+    pub(super) fn meet_links(&self) {
+        self.has_links.store(true, Relaxed);
+    }
+
+    pub(super) fn has_links(&self) -> bool {
+        self.has_links.load(Relaxed)
+    }
+
     pub(super) fn count(&self, change: Change) {
         let counter = match change {
             Change::Added => &self.added,

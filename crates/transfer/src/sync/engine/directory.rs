@@ -8,6 +8,7 @@ use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
+use crate::sync::scope::Part;
 use crate::sync::tree::{Buffers, Tree};
 use crate::vocabulary::name::shown;
 use std::cmp::Ordering;
@@ -25,13 +26,17 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if let Err((side, failure)) = self.compare_directory(buffers, pair) {
             return self.failed(&pair.path(b""), side, failure);
         }
-        if !pair.is_entered {
+        if pair.part == Part::Itself {
             return;
         }
-        let (mut both, removed) = match self.matched(buffers, pair) {
+        let (mut both, mut removed) = match self.matched(buffers, pair) {
             Ok(matched) => matched,
             Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
         };
+        if pair.part == Part::Way {
+            both.retain(|both| self.part_below(pair, both.a.name.to_bytes()) != Part::Itself);
+            removed.clear();
+        }
         if self.finds_removed {
             for name in &removed {
                 self.removed(buffers, pair, name);
@@ -175,7 +180,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             }
         };
         let is_entered = !self.options.one_file_system || node.meta.id.dev == pair.a.1.meta.id.dev;
-        Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, is_entered))
+        let part = match sides.made {
+            _ if !is_entered => Part::Itself,
+            Some(_) => Part::All,
+            None => self.part_below(pair, name),
+        };
+        Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, part))
+    }
+
+    /// What of a directory is compared that is in both trees.
+    fn part_below(&self, pair: &Pair<A, B>, name: &[u8]) -> Part {
+        match pair.part {
+            Part::All => Part::All,
+            _ => self.options.scope.part(&pair.path(name)),
+        }
     }
 }
 

@@ -97,7 +97,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let found = self.found(&pair.a.0, &both.a, node, &path);
         let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
         pair.touch();
-        self.differs(pair.path(name), node.meta.kind, change);
+        self.file_differs(pair.path(name), node, change);
         Some(First { id: made.id, set: Aspects::default() })
     }
 
@@ -142,7 +142,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !self.effect.set(buffers, &found, pair.b.as_ref()?, old, aspects) {
             return None;
         }
-        self.differs(pair.path(name), node.meta.kind, Change::Attributes(aspects));
+        self.file_differs(pair.path(name), node, Change::Attributes(aspects));
         Some(First { id: Some(old.meta.id), set: aspects })
     }
 
@@ -163,7 +163,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             Place::Free(there) => (there, Change::Type),
             Place::Same(old) if first.id == Some(old.meta.id) => {
                 if !first.set.is_empty() {
-                    self.differs(pair.path(name), node.meta.kind, Change::Attributes(first.set));
+                    self.file_differs(pair.path(name), node, Change::Attributes(first.set));
                 }
                 return;
             }
@@ -176,7 +176,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let found = self.found(&pair.a.0, &both.a, node, &path);
         if self.effect.link(&found, pair.b.as_ref(), first.id, there) {
             pair.touch();
-            self.differs(pair.path(name), node.meta.kind, change);
+            self.file_differs(pair.path(name), node, change);
         }
     }
 

@@ -113,6 +113,14 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         (self.receiver)(&Difference { path, kind, change });
     }
 
+    /// [`differs`](Self::differs) for a name that is not a directory.
+    fn file_differs(&self, path: Vec<u8>, node: &Node, change: Change) {
+        if node.meta.links > 1 {
+            self.tally.meet_links();
+        }
+        self.differs(path, node.meta.kind, change);
+    }
+
     /// True for a path below the top that is left out.
     fn leaves_out(&self, path: impl Fn() -> Vec<u8>, is_dir: bool) -> bool {
         !self.options.filter.is_empty() && self.options.filter.leaves_out(&path(), is_dir)

@@ -6,6 +6,7 @@ mod faults;
 mod hard_links;
 mod planted;
 mod property;
+mod watched;
 
 use crate::common::*;
 use lanefs::{FileSystem, Volume};

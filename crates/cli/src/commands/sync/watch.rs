@@ -1,0 +1,153 @@
+//! `lanefs sync --watch`: a round whenever the source has changed.
+//!
+//! The volume is open during a round only, so that other programs can use it between the rounds.
+
+use super::SyncTree;
+use crate::common::transfer;
+use crate::common::tree_arg::TreeArg;
+use crate::terminal::console::say;
+use crate::terminal::failure::Failure;
+use crate::terminal::{exit, interrupt};
+use crate::text::bytes;
+use crate::text::escape::escape;
+use lanefs_transfer::{Scope, SyncReport, TreeWatch, Watched};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Pause before a round that failed is tried again, at first and at most: each one is twice the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// One round: what it looks at, and what became of it.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) scope: Scope,
+    /// Changes were made.
+    has_changed: AtomicBool,
+    /// Only a round of the whole tree finds the rest.
+    needs_whole: AtomicBool,
+}
+
+impl Round {
+    pub(super) fn ended(&self, report: &SyncReport) {
+        self.has_changed.store(report.counts.differences() > 0, Relaxed);
+        self.needs_whole.store(report.needs_whole, Relaxed);
+    }
+}
+
+/// The volume's side of a watch.
+pub(crate) trait Follow {
+    /// Runs one round; returns its exit code.
+    fn round(&self, sync: SyncTree) -> u8;
+
+    /// Publishes the volume; returns the exit code.
+    fn publish(&self) -> u8;
+}
+
+/// Follows the source until the user stops it. Returns the exit code.
+///
+/// # Errors
+/// The source is not a directory of the host, or cannot be watched.
+pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure> {
+    sync.source.as_ref().map_or(Ok(()), super::is_there)?;
+    let Some(TreeArg::Host(source)) = &sync.source else {
+        let advice = "SRC is a directory of the host; of a volume or a publication no changes are told";
+        return Err(Failure::usage(b"--watch", "cannot follow SRC", advice));
+    };
+    let interrupt = interrupt::flag();
+    let filter = sync.comparison.filter()?;
+    let failed = |error| transfer::failure(&error);
+    // The watch comes first: what changes during the first round is in the second one.
+    let mut watch = TreeWatch::new(source, &filter, &interrupt).map_err(failed)?;
+    let mut following = Following::new(sync, volume);
+    let code = following.round(Scope::default());
+    if code > exit::PARTIAL || interrupt() {
+        return Ok(code);
+    }
+    say(&format!("watching '{}'; Ctrl-C ends it", escape(bytes::of_path(source))));
+    loop {
+        following.publish_if_due();
+        if interrupt() {
+            following.tell_end();
+            return Ok(exit::OK);
+        }
+        let scope = match watch.wait(following.deadline(), &interrupt).map_err(failed)? {
+            Watched::Changed(scope) => scope,
+            Watched::Overflow => {
+                say(&overflow(source));
+                Scope::default()
+            }
+            Watched::Nothing => continue,
+        };
+        following.until_done(scope, &interrupt);
+    }
+}
+
+fn overflow(source: &Path) -> String {
+    let source = escape(bytes::of_path(source));
+    format!(
+        "'{source}': more has changed than the kernel tells (sysctl fs.inotify.max_queued_events); looking at all of it"
+    )
+}
+
+/// The rounds so far.
+struct Following<'f> {
+    sync: &'f SyncTree,
+    volume: &'f dyn Follow,
+    last_publication: Option<Instant>,
+    /// There are changes that are not published.
+    is_behind: bool,
+}
+
+impl<'f> Following<'f> {
+    fn new(sync: &'f SyncTree, volume: &'f dyn Follow) -> Self {
+        // The volume may have changed before the first round.
+        Following { sync, volume, last_publication: None, is_behind: sync.publish.is_some() }
+    }
+
+    /// Runs a round, and one of the whole tree where that turns out to be needed.
+    fn round(&mut self, scope: Scope) -> u8 {
+        let round = std::sync::Arc::new(Round { scope, ..Round::default() });
+        let code = self.volume.round(SyncTree { round: Some(round.clone()), ..self.sync.clone() });
+        self.is_behind |= self.sync.publish.is_some() && round.has_changed.load(Relaxed);
+        match code <= exit::PARTIAL && round.needs_whole.load(Relaxed) {
+            true => code.max(self.round(Scope::default())),
+            false => code,
+        }
+    }
+
+    /// Runs a round again until the volume can be used: another program may have it open for a while.
+    fn until_done(&mut self, scope: Scope, interrupt: &dyn Fn() -> bool) {
+        let mut pause = FIRST_PAUSE;
+        while self.round(scope.clone()) > exit::PARTIAL && !interrupt() {
+            say(&format!("trying again in {} s", pause.as_secs()));
+            let end = Instant::now() + pause;
+            while Instant::now() < end && !interrupt() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// The time of the next publication, where there is something to publish.
+    fn deadline(&self) -> Option<Instant> {
+        let last = self.last_publication.filter(|_| self.is_behind)?;
+        Some(last + Duration::from_secs(self.sync.publish_every))
+    }
+
+    fn publish_if_due(&mut self) {
+        let is_due = self.is_behind && self.deadline().is_none_or(|deadline| Instant::now() >= deadline);
+        if is_due {
+            // One that fails is tried again after the same time.
+            self.is_behind = self.volume.publish() != exit::OK;
+            self.last_publication = Some(Instant::now());
+        }
+    }
+
+    fn tell_end(&self) {
+        if self.is_behind {
+            say("the last changes are in the volume, and not published");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Syncs of the parts of a tree that its watch names: afterwards the volume is as the tree.
+
+use super::edits::Editor;
+use super::*;
+use std::fs;
+
+/// Edits between two syncs.
+const EDITS: usize = 12;
+
+fn never() -> bool {
+    false
+}
+
+fn within(scope: Scope) -> SyncOptions {
+    SyncOptions { scope, ..deleting() }
+}
+
+/// Follows a tree through random edits by its watch. Returns how often a round had to be repeated as a whole.
+fn follow(seed: u64, has_links: bool) -> usize {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    let mut editor = Editor::new(seed, &tree);
+    editor.links = has_links;
+    editor.edit(100);
+    let mut watch = TreeWatch::new(&tree, &Filter::default(), &never).unwrap();
+    let volume = volume(64);
+    sync(&volume, &tree, &deleting());
+    let mut repeated = 0;
+    for round in 0..8 {
+        editor.edit(EDITS);
+        let scope = match watch.now(&never).unwrap() {
+            Watched::Changed(scope) => scope,
+            Watched::Nothing => Scope::empty(),
+            Watched::Overflow => panic!("so few changes"),
+        };
+        let whole = sync_with(&volume, &tree, &SyncOptions { dry_run: true, ..deleting() }).1;
+        let (report, found) = sync_with(&volume, &tree, &within(scope.clone()));
+        assert_clean(&report.report);
+        if report.needs_whole {
+            repeated += 1;
+            sync(&volume, &tree, &deleting());
+        } else {
+            assert_eq!(found, whole, "seed {seed}, round {round}: {scope:?}");
+        }
+        assert_volume_has(&volume, &tree);
+        assert_eq!(sync(&volume, &tree, &deleting()), [""; 0], "seed {seed}, round {round}");
+    }
+    repeated
+}
+
+#[test]
+fn a_sync_of_what_a_watch_has_seen_leaves_nothing_to_do() {
+    for seed in 201..=206 {
+        assert_eq!(follow(seed, false), 0, "without hard links every round is enough");
+    }
+    let repeated: usize = (301..=306).map(|seed| follow(seed, true)).sum();
+    assert!(repeated > 0, "files with several names were among the edits");
+}
+
+#[test]
+fn what_is_outside_of_the_scope_is_neither_read_nor_changed() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    for name in ["a/b/c", "a/d", "e/f"] {
+        fs::create_dir_all(tree.join(name)).unwrap();
+        fs::write(tree.join(name).join("file"), name).unwrap();
+    }
+    let volume = volume(64);
+    sync(&volume, &tree, &deleting());
+    for name in ["a/b/c", "a/d", "e/f"] {
+        fs::write(tree.join(name).join("file"), "changed").unwrap();
+        fs::write(tree.join(name).join("new"), "new").unwrap();
+    }
+    fs::remove_file(tree.join("e/f/file")).unwrap();
+    let mut scope = Scope::empty();
+    assert_eq!(sync(&volume, &tree, &within(scope.clone())), [""; 0]);
+    scope.add(b"a/d", Depth::Names);
+    scope.add(b"gone/long/ago", Depth::Below);
+    let found = sync(&volume, &tree, &within(scope.clone()));
+    let mut names: Vec<&str> = found.iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a/d", "a/d/file", "a/d/new"]);
+    // The names of a directory, but not what is below the directories in it.
+    scope.add(b"a", Depth::Names);
+    fs::create_dir(tree.join("a/g")).unwrap();
+    fs::write(tree.join("a/g/file"), "below a new directory").unwrap();
+    let found = sync(&volume, &tree, &within(scope.clone()));
+    assert!(found.iter().any(|line| line.ends_with(" a/g/file")), "{found:?}");
+    assert!(!found.iter().any(|line| line.contains("a/b/c/")), "{found:?}");
+    scope.add(b"a", Depth::Below);
+    let found = sync(&volume, &tree, &within(scope));
+    assert!(found.iter().any(|line| line.ends_with(" a/b/c/file")), "{found:?}");
+    let left = sync(&volume, &tree, &deleting());
+    assert!(!left.is_empty() && left.iter().all(|line| line.contains(" e")), "{left:?}");
+    assert_volume_has(&volume, &tree);
+}
