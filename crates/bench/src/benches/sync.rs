@@ -1,7 +1,7 @@
 //! `lanefs-bench sync`: a tree that changes goes in again, beside rsync, cp and restic.
 //!
-//! Every follower is a program as people run it, from its start to its end: `lanefs` too. They follow one tree
-//! of small files, which changes between the rounds, and each has its own copy on the same disk.
+//! Every follower is a program as people run it, from its start to its end: `lanefs` too. They follow one
+//! tree of small files, which changes between the rounds, and each has its own copy on the same disk.
 
 mod floor;
 mod followers;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 const PROBED: usize = 8192;
 const ATTEMPTS: usize = 3;
 
-/// A batch of at least `MANY_PATHS` paths measures the cost of a path, one of at most `FEW_PATHS` that of a call.
+/// A batch of at least `MANY_PATHS` paths measures the cost of a path, one of at most `FEW_PATHS` that of a
+/// call.
 const MANY_PATHS: usize = 4096;
 const FEW_PATHS: usize = 16;
 

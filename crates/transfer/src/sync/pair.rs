@@ -20,7 +20,7 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) old: Option<Node>,
     /// The difference by which a new directory came to be.
     pub(super) made: Option<Change>,
-    /// What of it is compared. The content of another file system's root may be left alone.
+    /// The part that is compared. The content of another file system's root may be left alone.
     pub(super) part: Part,
     /// The attributes that differ, once they are compared.
     pub(super) aspects: OnceLock<Aspects>,

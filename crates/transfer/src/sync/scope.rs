@@ -15,7 +15,7 @@ enum Limit {
     Directories(BTreeMap<Vec<u8>, Depth>),
 }
 
-/// What of a directory is in a scope. A deeper one has all of the others.
+/// The depth to which a directory is in a scope. A deeper one has all of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Its attributes, its names and their files, but of directories in it the attributes alone.
@@ -24,7 +24,7 @@ pub enum Depth {
     Below,
 }
 
-/// What of a directory is compared.
+/// The part of a directory that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// All that is below it.
@@ -65,7 +65,8 @@ impl Scope {
         }
     }
 
-    /// What of a directory is compared where the one above it is compared by its names, or is on the way.
+    /// The part of a directory that is compared where the one above it is compared by its names, or is on the
+    /// way.
     pub(super) fn part(&self, dir: &[u8]) -> Part {
         let Limit::Directories(dirs) = &self.0 else { return Part::All };
         match dirs.get(dir) {

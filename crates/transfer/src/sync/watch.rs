@@ -53,7 +53,7 @@ pub struct TreeWatch {
     dirs: HashMap<i32, Vec<u8>>,
 }
 
-/// What a wait has found.
+/// The findings of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// These parts of the tree have changed.
@@ -177,8 +177,8 @@ impl TreeWatch {
         Ok(())
     }
 
-    /// Watches a directory with all below it. What is gone meanwhile, or may not be read, is left out: the
-    /// sync that follows names it.
+    /// Watches a directory with all below it. A directory that is gone meanwhile, or may not be read, is left
+    /// out: the sync that follows names it.
     fn add(&mut self, dir: &[u8], interrupt: &dyn Fn() -> bool) -> Result<()> {
         let mut waiting = vec![dir.to_vec()];
         while let Some(dir) = waiting.pop() {
@@ -336,7 +336,7 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         fs::set_permissions(at("a/c/d"), mode).unwrap();
         assert_eq!(found(), scope(&["a/c", "a/c/d"]));
-        // What is only read is not a change.
+        // A read is not a change.
         fs::read(at("a/c/d/f")).unwrap();
         assert_eq!(watch.now(&on).unwrap(), Watched::Nothing);
         assert_eq!(watch.wait(Some(Instant::now()), &on).unwrap(), Watched::Nothing);

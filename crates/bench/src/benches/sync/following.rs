@@ -81,7 +81,7 @@ fn all_new(
     Ok(())
 }
 
-/// What one program has left to write is not a cost of the next one.
+/// Writes out the rest of what one program has written, so that the next one does not pay for it.
 fn settle() {
     rustix::fs::sync();
 }

@@ -114,7 +114,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What happens to the tree before it is published again.
+/// The change of the tree before it is published again.
 #[derive(Clone, Copy)]
 enum Change {
     Files,

@@ -188,7 +188,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, part))
     }
 
-    /// What of a directory is compared that is in both trees.
+    /// The part of a directory of both trees that is compared.
     fn part_below(&self, pair: &Pair<A, B>, name: &[u8]) -> Part {
         match pair.part {
             Part::All => Part::All,
