@@ -49,6 +49,7 @@ pub(super) fn measure(
     tree: &mut SourceTree,
 ) -> Result<()> {
     let store = places.store();
+    fs::create_dir_all(&store).map_err(Error::host(store.display().to_string()))?;
     let mut publishers =
         vec![Publisher { follower: Follower::Lanefs, places, store: store.join("followed") }];
     match Follower::Restic.missing(&bench.stop)? {
