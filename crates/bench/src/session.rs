@@ -51,6 +51,9 @@ pub struct CommonArgs {
     /// Compare with a directory on tmpfs, in place of a mount of its own (which needs root)
     #[arg(long, value_name = "DIR")]
     pub tmpfs: Option<PathBuf>,
+    /// Stop flag of the caller; `None`: signals set one.
+    #[arg(skip)]
+    pub stop: Option<Stop>,
 }
 
 /// A benchmark under way; `S` has its sizes and further arguments.
@@ -71,13 +74,7 @@ impl<S> Session<S> {
     ///
     /// # Errors
     /// [`Error::Arguments`], and a report or a directory that cannot be opened.
-    pub(crate) fn start(
-        name: &str,
-        args: &CommonArgs,
-        rows: &[String],
-        stop: Option<Stop>,
-        settings: S,
-    ) -> Result<Self> {
+    pub(crate) fn start(name: &str, args: &CommonArgs, rows: &[String], settings: S) -> Result<Self> {
         let selection = Selection::new(args.rows.as_deref(), rows)?;
         let peers = Peers { ext4: args.ext4.clone(), tmpfs: args.tmpfs.clone() };
         peers.check()?;
@@ -91,7 +88,7 @@ impl<S> Session<S> {
             runs: args.runs.map_or(if args.quick { QUICK_RUNS } else { RUNS }, |runs| runs as usize),
             selection,
             peers,
-            stop: stop.unwrap_or_else(Stop::on_signal),
+            stop: args.stop.clone().unwrap_or_else(Stop::on_signal),
             progress: Progress::new(),
             report: Report {
                 bench: name.into(),

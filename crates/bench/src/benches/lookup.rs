@@ -7,12 +7,10 @@ mod asked;
 mod rows;
 mod statx;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::error::Result;
 use crate::measure::report::Row;
-use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
 use crate::systems::lane::{Lane, bytes_for};
@@ -33,23 +31,15 @@ pub struct LookupArgs {
     pub files: Option<u32>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct LookupHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_lookup_with(args: &LookupArgs, hooks: &LookupHooks) -> Result<u8> {
+pub fn run_lookup(args: &LookupArgs) -> Result<u8> {
     let sizes = if args.common.quick { Sizes::QUICK } else { Sizes::FULL };
     let files = args.files.map_or(sizes.tree_files, |files| files as usize);
     let names = row_names();
-    Session::start("lookup", &args.common, &names, hooks.stop.clone(), files)?
+    Session::start("lookup", &args.common, &names, files)?
         .finish(|bench| bench.part("lookup", &names, measure))
 }
 

@@ -9,12 +9,10 @@ mod readers;
 mod rows;
 mod uring;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::error::{Error, Result};
 use crate::measure::report::Row;
-use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
 use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
@@ -36,13 +34,6 @@ pub struct ReadArgs {
     pub files: Option<u32>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct ReadHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
 /// Files of a full run, and of a quick one.
 const FILES: (usize, usize) = (300_000, 30_000);
 
@@ -52,17 +43,15 @@ const FILES_PER_DIRECTORY: usize = 300;
 /// Of so many files one is read in each run of a cold row.
 const COLD_SHARE: usize = 10;
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_read_with(args: &ReadArgs, hooks: &ReadHooks) -> Result<u8> {
+pub fn run_read(args: &ReadArgs) -> Result<u8> {
     let usual = if args.common.quick { FILES.1 } else { FILES.0 };
     let files = args.files.map_or(usual, |files| files as usize);
     let names = row_names();
-    Session::start("read", &args.common, &names, hooks.stop.clone(), files)?
-        .finish(|bench| bench.part("read", &names, measure))
+    Session::start("read", &args.common, &names, files)?.finish(|bench| bench.part("read", &names, measure))
 }
 
 fn measure(bench: &mut Session<usize>) -> Result<()> {

@@ -1,6 +1,5 @@
 //! State that the parts share, and the start of new systems.
 
-use super::importer::Import;
 use crate::error::Result;
 use crate::session::Session;
 use crate::systems::lane::{Lane, bytes_for};
@@ -16,7 +15,6 @@ pub(super) type NamespaceBench = Session<Settings>;
 pub(super) struct Settings {
     pub(super) quick: bool,
     pub(super) sizes: Sizes,
-    pub(super) import: Option<Import>,
     pub(super) tree: Option<PathBuf>,
 }
 
