@@ -16,13 +16,13 @@ mod writing;
 
 pub use rows::row_names;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::session::{CommonArgs, Session};
+use crate::systems::temporary::temp_dir;
 use crate::systems::trees;
 use rows::{AGAIN, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
 use server::Server;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 use tree::SourceTree;
 
 /// Arguments of `lanefs-bench publish`.
@@ -56,7 +56,7 @@ const FILES: (usize, usize) = (20_000, 2_000);
 /// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
-/// [`Error::Arguments`], a server that does not start, and unreadable directories before anything is
+/// [`crate::Error::Arguments`], a server that does not start, and unreadable directories before anything is
 /// measured.
 pub fn run_publish(args: &PublishArgs) -> Result<u8> {
     let quick = args.common.quick;
@@ -66,7 +66,7 @@ pub fn run_publish(args: &PublishArgs) -> Result<u8> {
         server: args.server.clone().unwrap_or_else(|| "versitygw".into()),
     };
     let bench = Session::start("publish", &args.common, &row_names(), settings)?;
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let server = Server::start(&bench.settings.server, &temp.path().join("server"), &bench.stop)?;
     bench.finish(|bench| {
         bench.part("a tree", &TREE_ROWS, |bench| measure_tree(bench, &server, temp.path()))?;

@@ -11,17 +11,17 @@ mod uring;
 
 pub use rows::row_names;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::report::Row;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
 use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
 use crate::systems::peers::{Host, Medium, SpaceRequest, squashfs};
+use crate::systems::temporary::temp_dir;
 use archive::Archive;
 use corpus::{Corpus, CorpusRequests};
 use readers::Reader;
 use rows::{MAKE, ROWS, ReadWork};
-use tempfile::TempDir;
 
 /// Arguments of `lanefs-bench read`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -46,7 +46,7 @@ const COLD_SHARE: usize = 10;
 /// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
-/// [`Error::Arguments`] and unreadable directories before anything is measured.
+/// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
 pub fn run_read(args: &ReadArgs) -> Result<u8> {
     let usual = if args.common.quick { FILES.1 } else { FILES.0 };
     let files = args.files.map_or(usual, |files| files as usize);
@@ -61,7 +61,7 @@ fn measure(bench: &mut Session<usize>) -> Result<()> {
     // warm.
     let mut hosts = bench.hosts(need, Medium::Disk)?;
     hosts.retain(Host::about_ext4);
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let mut made = Values::default();
     bench.progress.step(&format!("making {} files, {LANEFS}", corpus.len()));
     let (lane, elapsed) = FileVolume::make(temp.path(), &corpus, &bench.stop)?;

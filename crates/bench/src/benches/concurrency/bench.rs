@@ -1,11 +1,10 @@
 //! State that the parts share, and the start of new systems.
 
 use super::sizes::Sizes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::session::Session;
 use crate::systems::lane::Lane;
 use crate::systems::peers::{Host, Medium, SpaceRequest};
-use tempfile::TempDir;
 
 /// The benchmark under way.
 pub(super) type ConcurrencyBench = Session<Settings>;
@@ -27,17 +26,4 @@ impl ConcurrencyBench {
         let hosts = self.hosts(need, Medium::Memory)?;
         Ok(ConcurrencySystems { lane: Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?, hosts })
     }
-}
-
-/// Makes a directory for volumes in files among the temporary files; its value removes it.
-pub(super) fn temp_dir() -> Result<TempDir> {
-    TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))
-}
-
-/// Fails if a system gave a wrong number of right answers: its time then means nothing.
-pub(super) fn expect(system: &str, what: &'static str, found: u64, expected: u64) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Wrong { system: system.into(), what, found, expected })
 }

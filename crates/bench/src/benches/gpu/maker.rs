@@ -1,7 +1,7 @@
 //! Engines that make changes: the device, the CPU engine, ext4.
 
 use super::bench::GpuSystems;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::LANEFS;
 use crate::systems::lane::Lane;
@@ -192,11 +192,8 @@ impl Maker<'_, '_> {
         }
         let elapsed = start.elapsed();
         let made = answers.iter().filter(|answer| answer.code == Code::Success).count() as u64;
-        let expected = changes.len() as u64;
-        if made == expected {
-            return Ok(elapsed);
-        }
-        Err(Error::Wrong { system: self.name().into(), what: "changes", found: made, expected })
+        check(self.name(), "changes", made, changes.len())?;
+        Ok(elapsed)
     }
 }
 

@@ -2,7 +2,7 @@
 //! device; and searches of the tree.
 
 use super::bench::{GpuBench, GpuSystems};
-use super::lookup_engine::{check, lookup_engines, options};
+use super::lookup_engine::{check_found, lookup_engines, options};
 use super::{column_args, columns};
 use crate::error::{Error, Result};
 use crate::measure::values::{LANEFS, Values};
@@ -72,7 +72,7 @@ fn with_answers(
             let mut found = vec![Resolution::failed(Code::NotResident); paths.len()];
             let mut rows = Resolutions { list: &mut found, attributes: true };
             kept.resolve_rows(&mut rows).map_err(Error::volume("lookups"))?;
-            check(&found, found.len() as u64, paths.len())?;
+            check_found(&found, found.len() as u64, paths.len())?;
             by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
         }
         if run > 0 {

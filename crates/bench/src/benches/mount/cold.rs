@@ -4,7 +4,7 @@ use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
 use crate::benches::read::corpus::{Corpus, CorpusRequests, MOST_BYTES};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::{LANEFS, Values};
 use crate::systems::file_volume::FileSet;
@@ -145,13 +145,8 @@ fn read(dir: &Path, corpus: &Corpus, requests: &CorpusRequests, stop: &Stop) -> 
         good += u64::from(corpus.is_right(*file, &buffer[..len]));
     }
     let elapsed = start.elapsed();
-    let expected = requests.len() as u64;
-    if good == expected {
-        Ok(elapsed)
-    } else {
-        let system = dir.display().to_string();
-        Err(Error::Wrong { system, what: "small files", found: good, expected })
-    }
+    check(&dir.display().to_string(), "small files", good, requests.len())?;
+    Ok(elapsed)
 }
 
 fn failed(what: &str, path: &CStr) -> impl FnOnce(rustix::io::Errno) -> Error {

@@ -7,6 +7,7 @@ use crate::measure::stop::Stop;
 use crate::measure::values::Values;
 use crate::systems::peers::{Host, Medium, SpaceRequest, run_command};
 use crate::systems::system::{Named, System};
+use crate::systems::temporary::temp_dir;
 use crate::systems::trees::{TreeContent, default_tree, import_into};
 use lanefs::{CreateOptions, Volume};
 use std::fs;
@@ -23,8 +24,7 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let source = bench.settings.tree.clone().unwrap_or_else(|| default_tree(bench.settings.quick));
     bench.progress.step(&format!("reading {}", source.display()));
     let content = TreeContent::of(&source, &bench.stop)?;
-    let temp =
-        tempfile::TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let need = SpaceRequest { inodes: content.inodes, bytes: content.bytes + content.inodes * 4096 };
     let mut times = Values::default();
     let runs = bench.runs.min(MOST_RUNS);

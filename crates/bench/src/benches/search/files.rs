@@ -5,19 +5,19 @@ use super::programs::{self, SearchProgram};
 use super::rows::{DUPLICATES, DUPLICATES_GOAL, GREP, GrepWork};
 use super::sources::Sources;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::{FileSet, FileVolume, check, drop_host_caches, make_on_host};
+use crate::systems::file_volume::{FileSet, FileVolume, drop_host_caches, make_on_host};
 use crate::systems::peers::{Host, Medium, SpaceRequest};
 use crate::systems::system::Named;
+use crate::systems::temporary::temp_dir;
 use crate::systems::walk::WalkedFiles;
 use lanefs::Volume;
 use lanefs_search::{Form, Grep, OutputOptions, QueryOptions, duplicates};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// A system under measurement.
 enum Searcher<'s> {
@@ -66,7 +66,7 @@ impl Searcher<'_> {
 /// Measures the selected rows.
 pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let sources = Sources::new(bench.settings.files);
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let need = SpaceRequest { inodes: sources.len() as u64 * 2, bytes: sources.bytes() * 2 };
     let mut hosts = bench.hosts(need, Medium::Disk)?;
     hosts.retain(Host::about_ext4);

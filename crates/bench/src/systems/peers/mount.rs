@@ -7,6 +7,7 @@ use super::{Host, Medium, SpaceRequest};
 use crate::error::{Error, Result};
 use crate::measure::machine::available_memory;
 use crate::measure::stop::Stop;
+use crate::systems::temporary::temp_dir;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -48,7 +49,7 @@ pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Ho
 
 /// Mounts a tmpfs without limits on inodes.
 pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let mount = mount(temp, &["-t", "tmpfs", "-o", "size=90%,nr_inodes=0", "lanefs-bench"], stop)?;
     let about = FileSystem { kind: "tmpfs".into(), journal: None, inode_bytes: 0 };
     Host::on_mount("tmpfs", &mount.point(), about, true, mount)
@@ -56,7 +57,7 @@ pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
 
 /// Makes an image of SquashFS with the files of another file system, and mounts it through a loop device.
 pub(crate) fn squashfs(source: &Host, stop: &Stop) -> Result<Host> {
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let image = temp.path().join("squashfs.img");
     let name = image.to_string_lossy();
     let options = ["-comp", "zstd", "-noappend", "-quiet", "-no-progress"];
