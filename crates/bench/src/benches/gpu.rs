@@ -4,19 +4,17 @@
 //! one thread, on the same volume.
 
 mod bench;
-mod chain;
 mod changes;
 mod column_args;
 mod columns;
 mod find;
-mod latency;
 mod lookup_engine;
+mod lookups;
 mod maker;
 mod paths;
 mod rows;
 mod sectors;
 mod texts;
-mod wide;
 
 pub use column_args::{Answers, ColumnArgs, Source};
 pub use rows::row_names;
@@ -68,9 +66,9 @@ fn measure(bench: &mut GpuBench) -> Result<()> {
     if bench.settings.columns.is_alone() {
         return Ok(());
     }
-    bench.part("latency", &["gpu-latency-dispatch"], latency::measure)?;
-    bench.part("chain", &["gpu-chain-lookup"], chain::measure)?;
-    bench.part("wide", &["gpu-wide-lookup"], wide::measure)?;
+    bench.part("latency", &["gpu-latency-dispatch"], lookups::latency)?;
+    bench.part("chain", &["gpu-chain-lookup"], lookups::chain)?;
+    bench.part("wide", &["gpu-wide-lookup"], lookups::wide)?;
     bench.part("create", &["gpu-create", "gpu-unlink"], changes::files)?;
     bench.part("create in one", &["gpu-create-flat"], changes::flat_files)?;
     bench.part("mkdir all", &["gpu-mkdir-all"], changes::directories)?;

@@ -13,9 +13,7 @@ use crate::error::Result;
 use crate::measure::report::Row;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
-use crate::systems::lane::{Lane, bytes_for};
-use crate::systems::peers::{Medium, SpaceRequest};
-use crate::systems::system::System;
+use crate::systems::peers::SpaceRequest;
 use crate::systems::workload::{FILES_PER_DIRECTORY, Sizes, Tree};
 use asked::{Asked, PathMap, Requests};
 use rows::{Order, ROWS, Work};
@@ -45,26 +43,17 @@ pub fn run_lookup(args: &LookupArgs) -> Result<u8> {
 
 fn measure(bench: &mut Session<usize>) -> Result<()> {
     let tree = Tree::new(bench.settings);
-    let inodes = (tree.files.len() + tree.directories.len()) as u64;
-    // A leaf directory of ext4 takes a block at least.
-    let need = SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 };
-    let hosts = bench.hosts(need, Medium::Memory)?;
-    let lane = Lane::new(bytes_for(need))?;
-    let systems = [&lane as &dyn System].into_iter().chain(hosts.iter().map(|host| host as &dyn System));
-    for system in systems {
-        bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
-        system.make_tree(&tree, &bench.stop)?;
-        system.settle()?;
-    }
+    let systems = bench.systems(SpaceRequest::of(&tree))?;
+    bench.make_tree(&tree, &systems)?;
     let all = |order| match order {
         Order::Shuffled => Requests::new(tree.requests()),
         Order::Sorted => Requests::new(tree.files.clone()),
         Order::Absent => Requests::new(tree.absent_requests()),
     };
     let map = PathMap::of(&tree.files);
-    let mut asked = vec![Asked::Lane(&lane)];
-    asked.extend(hosts.iter().map(Asked::Host));
-    asked.extend(hosts.iter().find(|host| host.about_ext4()).map(Asked::Statx));
+    let mut asked = vec![Asked::Lane(&systems.lane)];
+    asked.extend(systems.hosts.iter().map(Asked::Host));
+    asked.extend(systems.hosts.iter().find(|host| host.about_ext4()).map(Asked::Statx));
     asked.push(Asked::Map(&map));
     for order in [Order::Shuffled, Order::Sorted, Order::Absent] {
         let works: Vec<&Work> =

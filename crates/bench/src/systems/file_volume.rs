@@ -118,9 +118,3 @@ pub(crate) fn make_on_host(host: &Host, files: &impl FileSet, stop: &Stop) -> Re
     sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
     Ok(elapsed)
 }
-
-/// Empties the caches of the host's kernel.
-pub(crate) fn drop_host_caches(host: &Host) -> Result<()> {
-    sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
-    std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(Error::host("/proc/sys/vm/drop_caches"))
-}

@@ -1,7 +1,7 @@
 //! `gpu-exists-host` and its like: batches of paths whose answers go to columns, by the columns asked for and
 //! by the memory that has the paths.
 
-use super::bench::{GpuBench, GpuSystems};
+use super::bench::GpuBench;
 use super::column_args::{Answers, ColumnRow, Source};
 use super::lookup_engine::{LookupEngine, lookup_engines, options};
 use crate::error::{Error, Result, check};
@@ -9,6 +9,7 @@ use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::threads::in_threads;
 use crate::measure::values::{LANEFS, Values};
+use crate::session::Systems;
 use crate::systems::lane::Lane;
 use crate::systems::system::{Expect, Named, System};
 use crate::systems::workload::{Strings, Tree, shuffled};
@@ -24,7 +25,7 @@ const BATCH_PATHS: usize = 16_384;
 /// Measures the rows on a tree that all systems have.
 pub(super) fn measure(
     bench: &mut GpuBench,
-    systems: &GpuSystems,
+    systems: &Systems,
     mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {

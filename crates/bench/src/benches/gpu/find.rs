@@ -1,9 +1,10 @@
 //! `gpu-find`: all entries of a large tree by a pattern of their names.
 
-use super::bench::{GpuBench, GpuSystems};
+use super::bench::GpuBench;
 use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
+use crate::session::Systems;
 use crate::systems::peers::{Host, run_command};
 use crate::systems::system::Named;
 use crate::systems::workload::Tree;
@@ -98,7 +99,7 @@ fn walk(
 /// Measures on systems whose tree is on the device.
 pub(super) fn measure(
     bench: &mut GpuBench,
-    systems: &GpuSystems,
+    systems: &Systems,
     mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Engines that answer lookups: the device, the CPU engine, ext4.
 
-use super::bench::GpuSystems;
 use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
+use crate::session::Systems;
 use crate::systems::lane::Lane;
 use crate::systems::peers::Host;
 use crate::systems::system::{Expect, Named, System};
@@ -33,7 +33,7 @@ impl Named for LookupEngine<'_, '_> {
 
 /// Lists all, the device first.
 pub(super) fn lookup_engines<'s, 'v>(
-    systems: &'s GpuSystems,
+    systems: &'s Systems,
     mirrored: &'s Mirrored<'v>,
 ) -> Vec<LookupEngine<'s, 'v>> {
     let hosts = systems.hosts.iter().map(LookupEngine::Ext4);

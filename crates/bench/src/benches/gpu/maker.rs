@@ -1,9 +1,9 @@
 //! Engines that make changes: the device, the CPU engine, ext4.
 
-use super::bench::GpuSystems;
 use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::LANEFS;
+use crate::session::Systems;
 use crate::systems::lane::Lane;
 use crate::systems::peers::{Host, remove_tree};
 use crate::systems::system::{Named, System};
@@ -51,7 +51,7 @@ impl Named for Maker<'_, '_> {
 /// Lists all, the device first. The CPU engine has a volume of its own, so that its changes do not reach the
 /// mirror.
 pub(super) fn makers<'s, 'v>(
-    systems: &'s GpuSystems,
+    systems: &'s Systems,
     cpu: &'s Lane,
     mirrored: &'s Mirrored<'v>,
 ) -> Vec<Maker<'s, 'v>> {

@@ -6,7 +6,7 @@ use super::rows::COLD;
 use crate::benches::read::corpus::{Corpus, CorpusRequests, MOST_BYTES};
 use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
-use crate::measure::values::{LANEFS, Values};
+use crate::measure::values::LANEFS;
 use crate::systems::file_volume::FileSet;
 use crate::systems::peers::{Medium, SpaceRequest};
 use crate::systems::served::{ServedMount, forget};
@@ -81,15 +81,11 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
         system.mounted(bench, |dir, _| make(dir, &corpus, &bench.stop))?;
     }
     systems.extend(hosts.iter().map(|host| ColdSystem::Passthrough(host.path().into())));
-    let mut values = Values::default();
-    bench.in_turn("small files", &systems.iter().collect::<Vec<_>>(), |system, run| {
-        let elapsed = system.mounted(bench, |dir, served| {
+    let systems: Vec<&ColdSystem> = systems.iter().collect();
+    let values = bench.costs("small files", &systems, requests.len(), |system| {
+        system.mounted(bench, |dir, served| {
             on_one(served.map(ServedMount::process), || read(dir, &corpus, &requests, &bench.stop))
-        })?;
-        if run > 0 {
-            values.add_each(system.name(), elapsed, requests.len());
-        }
-        Ok(())
+        })
     })?;
     let row = values.row(COLD, "ns/file").map(|row| {
         row.param("files", files)

@@ -61,9 +61,7 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     publish_files(server, &corpus, temp, &bench.stop)?;
     let mut readers = vec![Reader::Lane];
     for program in [Program::Rclone, Program::S3fs] {
-        let note = program.missing(&bench.stop)?;
-        readers.extend(note.is_none().then_some(Reader::Mount(program)));
-        note.into_iter().for_each(|note| bench.note(note));
+        readers.extend(program.is_there(bench)?.then_some(Reader::Mount(program)));
     }
     if readers.len() > 1 {
         bench.progress.step(&format!("storing {files} objects"));

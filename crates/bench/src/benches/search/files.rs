@@ -10,8 +10,9 @@ use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::{FileSet, FileVolume, drop_host_caches, make_on_host};
-use crate::systems::peers::{Host, Medium, SpaceRequest};
+use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
+use crate::systems::peers::{Host, Medium, SpaceRequest, run_command};
+use crate::systems::served::forget;
 use crate::systems::system::Named;
 use crate::systems::temporary::temp_dir;
 use crate::systems::walk::WalkedFiles;
@@ -38,10 +39,10 @@ impl Searcher<'_> {
     fn drop_caches(&self, stop: &Stop) -> Result<()> {
         match self {
             Searcher::Lane(lane) => lane.drop_caches(),
-            Searcher::Program(program, host) => {
-                drop_host_caches(host)?;
+            Searcher::Program(program, _) => {
+                forget(true)?;
                 // The program itself is in memory again, as LaneFS is.
-                program.missing(stop).map(drop)
+                run_command(program.name(), &["--version"], stop).map(drop)
             }
         }
     }
@@ -80,9 +81,7 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     bench.progress.step(&format!("making {} files, {}", sources.len(), host.name()));
     make_on_host(host, &sources, &bench.stop)?;
     let with = |bench: &mut Session<SearchSizes>, program: SearchProgram| -> Result<Vec<Searcher<'_>>> {
-        let note = program.missing(&bench.stop)?;
-        let peer = note.is_none().then_some(Searcher::Program(program, host));
-        note.into_iter().for_each(|note| bench.note(note));
+        let peer = program.is_there(bench)?.then_some(Searcher::Program(program, host));
         Ok([Searcher::Lane(&lane)].into_iter().chain(peer).collect())
     };
     let works: Vec<&GrepWork> = GREP.iter().filter(|work| bench.selection.has(work.name)).collect();
@@ -134,14 +133,11 @@ fn measure_duplicates(
     sources: &Sources,
     searchers: &[Searcher<'_>],
 ) -> Result<()> {
-    let mut values = Values::default();
-    bench.in_turn(DUPLICATES, &searchers.iter().collect::<Vec<_>>(), |searcher, run| {
+    let searchers: Vec<&Searcher<'_>> = searchers.iter().collect();
+    let values = bench.costs(DUPLICATES, &searchers, sources.len(), |searcher| {
         let (elapsed, groups) = searcher.duplicates(&bench.stop)?;
         check(searcher.name(), "groups of equal files", groups, sources.groups())?;
-        if run > 0 {
-            values.add_each(searcher.name(), elapsed, sources.len());
-        }
-        Ok(())
+        Ok(elapsed)
     })?;
     let row = values.row(DUPLICATES, "ns/file").map(|row| {
         let row = row.param("groups", sources.groups());

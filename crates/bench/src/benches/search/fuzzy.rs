@@ -95,10 +95,7 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let file = temp.path().join("paths");
     write_list(&list, &file).map_err(Error::host("the list of paths"))?;
     let mut typists = vec![Typist::Lane(&names), Typist::Nucleo(&list)];
-    match SearchProgram::Fzf.missing(&bench.stop)? {
-        Some(note) => bench.note(note),
-        None => typists.push(Typist::Fzf(&file)),
-    }
+    typists.extend(SearchProgram::Fzf.is_there(bench)?.then_some(Typist::Fzf(&file)));
     let mut values = Values::default();
     let keys: usize = QUERIES.iter().map(|query| query.chars().count()).sum();
     bench.in_turn(FUZZY, &typists.iter().collect::<Vec<_>>(), |typist, run| {

@@ -1,6 +1,6 @@
 //! File systems that the benchmark makes and mounts itself, as root.
 
-use super::command::run_command;
+use super::command::{run_command, run_prepared};
 use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, ext4_features, probe};
 use super::{Host, Medium, SpaceRequest};
@@ -10,6 +10,7 @@ use crate::measure::stop::Stop;
 use crate::systems::temporary::temp_dir;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Journal of the benchmark's ext4 in MiB, as mkfs sizes it for a whole disk (128 GiB and more). The smaller
@@ -60,12 +61,17 @@ pub(crate) fn squashfs(source: &Host, stop: &Stop) -> Result<Host> {
     let temp = temp_dir()?;
     let image = temp.path().join("squashfs.img");
     let name = image.to_string_lossy();
-    let options = ["-comp", "zstd", "-noappend", "-quiet", "-no-progress"];
-    let both = [&*source.path().to_string_lossy(), &*name];
-    run_command("mksquashfs", &[&both[..], &options[..]].concat(), stop)?;
+    mksquashfs(source.path(), &image, stop)?;
     let mount = mount(temp, &["-o", "loop,ro", &name], stop)?;
     let about = FileSystem { kind: "squashfs".into(), journal: None, inode_bytes: 0 };
     Host::on_mount("squashfs", &mount.point(), about, false, mount)
+}
+
+/// Packs a tree into an image of SquashFS.
+pub(crate) fn mksquashfs(tree: &Path, image: &Path, stop: &Stop) -> Result<()> {
+    let mut command = Command::new("mksquashfs");
+    command.arg(tree).arg(image).args(["-comp", "zstd", "-noappend", "-quiet", "-no-progress"]);
+    run_prepared(command, stop).map(drop)
 }
 
 fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {
