@@ -10,6 +10,7 @@ use lanefs_format::Checksummer;
 use lanefs_testkit::naive::Naive;
 use lanefs_testkit::seeded::Seeded;
 use lanefs_testkit::settings::Seeds;
+use lanefs_testkit::volume::findings;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,8 +112,7 @@ fn listing(volume: &Volume) -> Vec<u8> {
 /// Fails where the check finds anything.
 fn sound(volume: &Volume, when: &str) {
     let report = volume.check(false, &|_, _| {}).unwrap_or_else(|error| panic!("{when}: {error}"));
-    let texts: Vec<String> =
-        report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect();
+    let texts = findings(&report);
     assert!(texts.is_empty(), "{when}: {}", texts.join("; "));
 }
 
