@@ -37,9 +37,6 @@ pub struct ReadArgs {
 /// Files of a full run, and of a quick one.
 const FILES: (usize, usize) = (300_000, 30_000);
 
-/// Files of a directory.
-const FILES_PER_DIRECTORY: usize = 300;
-
 /// Of so many files one is read in each run of a cold row.
 const COLD_SHARE: usize = 10;
 
@@ -55,7 +52,7 @@ pub fn run_read(args: &ReadArgs) -> Result<u8> {
 }
 
 fn measure(bench: &mut Session<usize>) -> Result<()> {
-    let corpus = Corpus::new(bench.settings, bench.settings.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(bench.settings);
     let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
     // A tmpfs has its files in memory once; the others have them on a disk, and in memory where they are
     // warm.

@@ -20,9 +20,6 @@ use std::time::{Duration, Instant};
 /// Minimum of ext4's rate.
 const GOAL: f64 = 1.0;
 
-/// Files of a directory.
-const FILES_PER_DIRECTORY: usize = 300;
-
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
@@ -67,7 +64,7 @@ impl ColdSystem {
 /// Measures the row.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let files = bench.settings.sizes.cold_files;
-    let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(files);
     let requests = CorpusRequests::new(&corpus, files);
     let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
     let mut hosts = bench.hosts(need, Medium::Disk)?;

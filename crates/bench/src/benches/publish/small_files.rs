@@ -27,8 +27,7 @@ use std::time::{Duration, Instant};
 const PUBLISHED: &str = "small";
 const OBJECTS: &str = "files";
 
-/// Files of a directory, and of a batch of LaneFS.
-const FILES_PER_DIRECTORY: usize = 300;
+/// Files of a batch of LaneFS.
 const BATCH_FILES: usize = 256;
 
 /// One of so many files is read.
@@ -56,7 +55,7 @@ impl Named for Reader {
 /// Measures the row.
 pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, temp: &Path) -> Result<()> {
     let files = bench.settings.files;
-    let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(files);
     bench.progress.step(&format!("publishing {files} files"));
     publish_files(server, &corpus, temp, &bench.stop)?;
     let mut readers = vec![Reader::Lane];
