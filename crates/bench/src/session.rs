@@ -160,7 +160,7 @@ impl<S> Session<S> {
             return Ok(());
         }
         self.stop.check()?;
-        self.progress.heading(&format!("{title} ..."));
+        self.progress.note(&format!("{title} ..."));
         match measure(self) {
             Ok(()) => Ok(()),
             Err(_) if self.stop.is_set() => Err(Error::Stopped),

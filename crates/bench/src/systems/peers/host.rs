@@ -126,12 +126,13 @@ impl Host {
         Error::host(format!("{}: {what}", self.name))
     }
 
-    fn directory(&self, name: &CStr) -> Result<OwnedFd> {
+    /// Opens a directory of the root.
+    pub(crate) fn directory(&self, name: &CStr) -> Result<OwnedFd> {
         sys::openat(&self.root, name, DIRECTORY, Mode::empty()).map_err(self.error(&name.to_string_lossy()))
     }
 
     /// Applies one operation to every name; returns the time of all.
-    fn timed(
+    pub(crate) fn timed(
         &self,
         names: &Strings,
         stop: &Stop,
