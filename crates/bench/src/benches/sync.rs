@@ -15,12 +15,12 @@ pub use rows::row_names;
 use crate::error::{Error, Result};
 use crate::session::{CommonArgs, Session};
 use crate::systems::peers::{Medium, SpaceRequest, run_prepared};
+use crate::systems::temporary::temp_dir;
 use followers::Places;
 use rows::{FOLLOWED, PUBLISHED};
 use source::SourceTree;
 use std::path::PathBuf;
 use std::process::Command;
-use tempfile::TempDir;
 
 /// Arguments of `lanefs-bench sync`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -63,7 +63,7 @@ pub fn run_sync(args: &SyncArgs) -> Result<u8> {
     let mut version = Command::new(&bench.settings.program);
     version.arg("--version");
     run_prepared(version, &bench.stop)?;
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     bench.progress.step(&format!("making a tree of {} files", bench.settings.files));
     let mut tree = SourceTree::make(temp.path().join("tree"), bench.settings.files, &bench.stop)?;
     // Three copies, and a repository.
