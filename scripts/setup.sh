@@ -32,7 +32,7 @@ glslc                   glslc       test   compiles the shaders, which are compa
 /usr/share/vulkan/icd.d/radeon* mesa-vulkan-drivers test  RADV, whose compiler counts the registers of kernels without a GPU
 /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json vulkan-validationlayers test  checks how Vulkan is used
 git                     git         test   runs on the heap
-python3                 python3     test   runs on the heap, and writes and reads volumes from the document alone
+python3                 python3     test   runs on the heap, and writes volumes from the document alone
 python3:ensurepip       python3-venv test  makes the environment of the Python package's tests
 python3                 python3     python builds the Python package
 python3:ensurepip       python3-venv python makes the environment of the Python package

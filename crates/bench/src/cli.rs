@@ -1,19 +1,18 @@
 //! Command line of the program `lanefs-bench`: arguments, Ctrl-C, exit codes.
 
-use crate::benches::alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
-use crate::benches::concurrency::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency_with};
-use crate::benches::gpu::{GpuArgs, GpuHooks, run_gpu_with};
-use crate::benches::lookup::{LookupArgs, LookupHooks, run_lookup_with};
-use crate::benches::mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
-use crate::benches::namespace::{Hooks, NamespaceArgs, run_namespace_with};
-use crate::benches::publish::{PublishArgs, PublishHooks, run_publish_with};
-use crate::benches::read::{ReadArgs, ReadHooks, run_read_with};
-use crate::benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
-use crate::benches::search::{SearchArgs, SearchHooks, run_search_with};
-use crate::benches::sync::{SyncArgs, SyncHooks, run_sync_with};
+use crate::benches::alloc::{AllocArgs, WorkerArgs, run_alloc, run_worker};
+use crate::benches::concurrency::{ConcurrencyArgs, run_concurrency};
+use crate::benches::gpu::{GpuArgs, run_gpu};
+use crate::benches::lookup::{LookupArgs, run_lookup};
+use crate::benches::mount::{MountArgs, PassthroughArgs, run_mount, run_passthrough};
+use crate::benches::namespace::{NamespaceArgs, run_namespace};
+use crate::benches::publish::{PublishArgs, run_publish};
+use crate::benches::read::{ReadArgs, run_read};
+use crate::benches::scale::{ScaleArgs, ScaleWorkerArgs, run_scale, run_scale_worker};
+use crate::benches::search::{SearchArgs, run_search};
+use crate::benches::sync::{SyncArgs, run_sync};
 use crate::error::{Error, Result};
 use crate::measure::plot::{PlotArgs, run_plot};
-use crate::measure::stop::Stop;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -75,35 +74,29 @@ enum Benchmark {
 }
 
 impl Benchmark {
-    /// Returns whether another benchmark starts and stops this process. Such a worker has no signal handler,
-    /// whose thread would be one more than it measures: some allocators are quicker in a process of one
-    /// thread.
-    fn is_worker(&self) -> bool {
-        matches!(self, Benchmark::AllocWorker(_) | Benchmark::MountPassthrough(_) | Benchmark::ScaleWorker(_))
-    }
-
     /// Measures; returns the exit code.
+    ///
+    /// A worker, which another benchmark starts and stops, has no signal handler, whose thread would be one
+    /// more than it measures: some allocators are quicker in a process of one thread.
     fn measure(&self) -> Result<u8> {
-        let stop = (!self.is_worker()).then(Stop::on_signal);
-        match self {
-            Benchmark::Namespace(args) => run_namespace_with(args, &Hooks { stop, ..Hooks::default() }),
-            Benchmark::Lookup(args) => run_lookup_with(args, &LookupHooks { stop }),
-            Benchmark::Read(args) => run_read_with(args, &ReadHooks { stop }),
-            Benchmark::Search(args) => run_search_with(args, &SearchHooks { stop }),
-            Benchmark::Publish(args) => run_publish_with(args, &PublishHooks { stop }),
-            Benchmark::Concurrency(args) => {
-                run_concurrency_with(args, &ConcurrencyHooks { stop, ..ConcurrencyHooks::default() })
-            }
-            Benchmark::Alloc(args) => run_alloc_with(args, &AllocHooks { stop, ..AllocHooks::default() }),
-            Benchmark::Gpu(args) => run_gpu_with(args, &GpuHooks { stop, ..GpuHooks::default() }),
-            Benchmark::Mount(args) => run_mount_with(args, &MountHooks { stop, ..MountHooks::default() }),
-            Benchmark::Scale(args) => run_scale_with(args, &ScaleHooks { stop, ..ScaleHooks::default() }),
-            Benchmark::Sync(args) => run_sync_with(args, &SyncHooks { stop }),
-            Benchmark::Plot(args) => run_plot(args).map(|()| crate::session::EXIT_DONE),
-            Benchmark::MountPassthrough(args) => run_passthrough(args).map(|()| crate::session::EXIT_DONE),
-            Benchmark::AllocWorker(args) => run_worker(args).map(|()| crate::session::EXIT_DONE),
-            Benchmark::ScaleWorker(args) => run_scale_worker(args).map(|()| crate::session::EXIT_DONE),
-        }
+        let done = match self {
+            Benchmark::Namespace(args) => return run_namespace(args),
+            Benchmark::Lookup(args) => return run_lookup(args),
+            Benchmark::Read(args) => return run_read(args),
+            Benchmark::Search(args) => return run_search(args),
+            Benchmark::Publish(args) => return run_publish(args),
+            Benchmark::Concurrency(args) => return run_concurrency(args),
+            Benchmark::Alloc(args) => return run_alloc(args),
+            Benchmark::Gpu(args) => return run_gpu(args),
+            Benchmark::Mount(args) => return run_mount(args),
+            Benchmark::Scale(args) => return run_scale(args),
+            Benchmark::Sync(args) => return run_sync(args),
+            Benchmark::Plot(args) => run_plot(args),
+            Benchmark::MountPassthrough(args) => run_passthrough(args),
+            Benchmark::AllocWorker(args) => run_worker(args),
+            Benchmark::ScaleWorker(args) => run_scale_worker(args),
+        };
+        done.map(|()| crate::session::EXIT_DONE)
     }
 }
 

@@ -98,6 +98,15 @@ pub enum Error {
     },
 }
 
+/// Fails if a system gave a wrong number of right answers: its time then means nothing.
+pub(crate) fn check(system: &str, what: &'static str, found: u64, expected: usize) -> Result<()> {
+    let expected = expected as u64;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Wrong { system: system.into(), what, found, expected })
+}
+
 impl Error {
     /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {

@@ -31,19 +31,5 @@ pub mod measure;
 pub mod session;
 pub mod systems;
 
-pub use benches::alloc::{AllocArgs, AllocHooks, WorkerArgs, run_alloc_with, run_worker};
-pub use benches::concurrency::{
-    self, ConcurrencyArgs, ConcurrencyHooks, run_concurrency, run_concurrency_with,
-};
-pub use benches::gpu::{GpuArgs, GpuHooks, run_gpu_with};
-pub use benches::lookup::{LookupArgs, LookupHooks, run_lookup_with};
-pub use benches::mount::{MountArgs, MountHooks, PassthroughArgs, run_mount_with, run_passthrough};
-pub use benches::namespace::{Hooks, Import, NamespaceArgs, run_namespace, run_namespace_with};
-pub use benches::publish::{PublishArgs, PublishHooks, run_publish_with};
-pub use benches::read::{ReadArgs, ReadHooks, run_read_with};
-pub use benches::scale::{ScaleArgs, ScaleHooks, ScaleWorkerArgs, run_scale_with, run_scale_worker};
-pub use benches::search::{SearchArgs, SearchHooks, run_search_with};
-pub use benches::sync::{SyncArgs, SyncHooks, run_sync_with};
 pub use cli::main;
 pub use error::{Error, Result};
-pub use measure::plot::{PlotArgs, run_plot};

@@ -9,13 +9,17 @@ use crate::measure::progress::Progress;
 use crate::measure::report::{Report, Row};
 use crate::measure::selection::Selection;
 use crate::measure::stop::Stop;
-use crate::systems::peers::{Host, Medium, Peers, SpaceRequest};
-use crate::systems::system::Named;
+use crate::measure::values::Values;
+use crate::systems::lane::{Lane, bytes_for};
+use crate::systems::peers::{Host, Medium, Peers, SpaceRequest, run_command};
+use crate::systems::system::{Named, System};
+use crate::systems::workload::Tree;
 
 pub use crate::error::EXIT_STOPPED;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Exit code if every row was measured, whether or not it reached its goal.
 pub const EXIT_DONE: u8 = 0;
@@ -51,6 +55,23 @@ pub struct CommonArgs {
     /// Compare with a directory on tmpfs, in place of a mount of its own (which needs root)
     #[arg(long, value_name = "DIR")]
     pub tmpfs: Option<PathBuf>,
+    /// Stop flag of the caller; `None`: signals set one.
+    #[arg(skip)]
+    pub stop: Option<Stop>,
+}
+
+/// LaneFS in memory, and all available peers.
+pub(crate) struct Systems {
+    pub(crate) lane: Lane,
+    pub(crate) hosts: Vec<Host>,
+}
+
+impl Systems {
+    /// Lists all, LaneFS first.
+    pub(crate) fn all(&self) -> Vec<&dyn System> {
+        let hosts = self.hosts.iter().map(|host| host as &dyn System);
+        [&self.lane as &dyn System].into_iter().chain(hosts).collect()
+    }
 }
 
 /// A benchmark under way; `S` has its sizes and further arguments.
@@ -71,13 +92,7 @@ impl<S> Session<S> {
     ///
     /// # Errors
     /// [`Error::Arguments`], and a report or a directory that cannot be opened.
-    pub(crate) fn start(
-        name: &str,
-        args: &CommonArgs,
-        rows: &[String],
-        stop: Option<Stop>,
-        settings: S,
-    ) -> Result<Self> {
+    pub(crate) fn start(name: &str, args: &CommonArgs, rows: &[String], settings: S) -> Result<Self> {
         let selection = Selection::new(args.rows.as_deref(), rows)?;
         let peers = Peers { ext4: args.ext4.clone(), tmpfs: args.tmpfs.clone() };
         peers.check()?;
@@ -91,7 +106,7 @@ impl<S> Session<S> {
             runs: args.runs.map_or(if args.quick { QUICK_RUNS } else { RUNS }, |runs| runs as usize),
             selection,
             peers,
-            stop: stop.unwrap_or_else(Stop::on_signal),
+            stop: args.stop.clone().unwrap_or_else(Stop::on_signal),
             progress: Progress::new(),
             report: Report {
                 bench: name.into(),
@@ -145,7 +160,7 @@ impl<S> Session<S> {
             return Ok(());
         }
         self.stop.check()?;
-        self.progress.heading(&format!("{title} ..."));
+        self.progress.note(&format!("{title} ..."));
         match measure(self) {
             Ok(()) => Ok(()),
             Err(_) if self.stop.is_set() => Err(Error::Stopped),
@@ -173,6 +188,35 @@ impl<S> Session<S> {
             self.note(note);
         }
         Ok(ready.hosts)
+    }
+
+    /// Makes new, empty systems in memory with room for `need`.
+    pub(crate) fn systems(&mut self, need: SpaceRequest) -> Result<Systems> {
+        let hosts = self.hosts(need, Medium::Memory)?;
+        Ok(Systems { lane: Lane::new(bytes_for(need))?, hosts })
+    }
+
+    /// Makes a tree on all systems.
+    pub(crate) fn make_tree(&self, tree: &Tree, systems: &Systems) -> Result<()> {
+        for system in systems.all() {
+            self.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
+            system.make_tree(tree, &self.stop)?;
+            system.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a program starts: `version` asks for its version. A note reports a missing one, with
+    /// the way to install it. Fails only if the user stopped the benchmark.
+    pub(crate) fn has_program(&mut self, name: &str, version: [&str; 2], how: &str) -> Result<bool> {
+        match run_command(version[0], &version[1..], &self.stop) {
+            Ok(_) => Ok(true),
+            Err(Error::Stopped) => Err(Error::Stopped),
+            Err(error) => {
+                self.note(format!("{name} is left out: {error} ({how})"));
+                Ok(false)
+            }
+        }
     }
 
     /// Calls `work` on each system in turn, once to warm up and then in every run, with the number of the
@@ -204,6 +248,26 @@ impl<S> Session<S> {
             }
         }
         Ok(())
+    }
+
+    /// As [`in_turn`](Self::in_turn), where `work` returns the time of `count` operations; returns the costs of
+    /// one.
+    pub(crate) fn costs<T: Named + ?Sized>(
+        &self,
+        title: &str,
+        systems: &[&T],
+        count: usize,
+        mut work: impl FnMut(&T) -> Result<Duration>,
+    ) -> Result<Values> {
+        let mut values = Values::default();
+        self.in_turn(title, systems, |system, run| {
+            let elapsed = work(system)?;
+            if run > 0 {
+                values.add_each(system.name(), elapsed, count);
+            }
+            Ok(())
+        })?;
+        Ok(values)
     }
 
     /// Adds a row if it is selected.

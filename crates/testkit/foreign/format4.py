@@ -4,7 +4,6 @@ import struct
 
 BLOCK = 4096
 CHUNK = 512 * BLOCK
-GROUP = 63 * CHUNK
 UNIT = 16
 SUPERBLOCK_COPY = CHUNK - BLOCK
 MAGIC = 0x0A0D5346656E614C
@@ -102,7 +101,7 @@ def get(block, at, form):
 
 
 def line(path, kind, mode, links, size, content, attributes):
-    """One line of a listing: the same in writer, reader and test."""
+    """One line of a listing: the same in writer and test."""
     named = ",".join(f"{name.hex()}={crc32c(value):08x}" for name, value in sorted(attributes.items()))
     size = 0 if kind == DIRECTORY else size
     return f"{path.hex() or '-'} {kind} {mode & 0o7777:o} {links} {size} {crc32c(content):08x} {named or '-'}"

@@ -113,6 +113,31 @@ impl From<&Attr> for Stat {
     }
 }
 
+impl Stat {
+    /// Reads the attributes that a system call returned; `None` for a type that LaneFS does not have.
+    pub fn of_host(s: &rustix::fs::Stat) -> Option<Stat> {
+        let kind = FileKind::from_mode(s.st_mode as u16)?;
+        let time =
+            |seconds: i64, nanoseconds: u64| Stamp::Exactly(Time::from_parts(seconds, nanoseconds as u32));
+        Some(Stat {
+            kind,
+            perm: s.st_mode as u16 & 0o7777,
+            links: s.st_nlink as u32,
+            uid: s.st_uid,
+            gid: s.st_gid,
+            size: if kind == FileKind::Directory { 0 } else { s.st_size as u64 },
+            rdev: s.st_rdev,
+            times: [
+                time(s.st_atime, s.st_atime_nsec as u64),
+                time(s.st_mtime, s.st_mtime_nsec as u64),
+                time(s.st_ctime, s.st_ctime_nsec as u64),
+                Stamp::UNKNOWN,
+            ],
+            id: s.st_ino,
+        })
+    }
+}
+
 /// A page of a directory: entries as (name, kind, cookie after the entry).
 pub type Page = Vec<(Vec<u8>, FileKind, u64)>;
 

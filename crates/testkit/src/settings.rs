@@ -1,6 +1,8 @@
-//! The amount of testing, from the environment: a test run, a soak, or the replay of one failure.
+//! The amount of testing: that of a test run or of the replay of one failure from the environment, that of a
+//! soak from its arguments.
 
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime};
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -55,6 +57,56 @@ impl Iterator for Seeds {
         let seed = self.next;
         self.next = self.next.wrapping_add(1);
         Some(seed)
+    }
+}
+
+/// The arguments of a soak, each a name and a value.
+pub struct SoakArguments(HashMap<String, String>);
+
+impl SoakArguments {
+    /// Reads the arguments of this process.
+    ///
+    /// # Errors
+    /// `usage` for a name that is not among `names`, and for one without a value.
+    pub fn of_process(usage: &str, names: &[&str]) -> Result<Self, String> {
+        let (mut given, mut words) = (HashMap::new(), std::env::args().skip(1));
+        while let Some(name) = words.next() {
+            let value = words.next().filter(|_| names.contains(&name.as_str())).ok_or(usage)?;
+            given.insert(name, value);
+        }
+        Ok(SoakArguments(given))
+    }
+
+    /// Returns the value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Returns the number of a name.
+    ///
+    /// # Errors
+    /// A value that is not a number.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let parse =
+            |value: &str| value.parse().map_err(|_| format!("{name} {value}: a whole number was expected"));
+        self.get(name).map(parse).transpose()
+    }
+
+    /// Returns `--seconds`: ten minutes, unless given.
+    ///
+    /// # Errors
+    /// As [`SoakArguments::number`].
+    pub fn seconds(&self) -> Result<u64, String> {
+        Ok(self.number("--seconds")?.unwrap_or(600))
+    }
+
+    /// Returns `--seed`: one from the clock, unless given.
+    ///
+    /// # Errors
+    /// As [`SoakArguments::number`].
+    pub fn seed(&self) -> Result<u64, String> {
+        let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(self.number("--seed")?.unwrap_or(clock.as_nanos() as u64 >> 10))
     }
 }
 

@@ -4,8 +4,8 @@ use crate::engine::{Engine, EngineError, EngineResult, Handle, Page, Stat};
 use crate::naive::Naive;
 use crate::one_hash;
 use lanefs::{
-    Allocate, Caller, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode, ResolveOptions, Seek,
-    SetAttr, Volume, XattrMode,
+    Allocate, Caller, CheckReport, CreateOptions, Error, Ino, InodeSize, OpenOptions, RenameMode,
+    ResolveOptions, Seek, SetAttr, Volume, XattrMode,
 };
 use lanefs_format::{Code, FileKind};
 use std::fs::File;
@@ -31,7 +31,7 @@ fn breaks(code: Code) -> bool {
 }
 
 /// UUID of every volume that tests make, so that images are the same each time.
-pub const TEST_UUID: [u8; 16] = *b"lanefs-testkit-1";
+const TEST_UUID: [u8; 16] = *b"lanefs-testkit-1";
 
 /// Options for a volume of `size` bytes whose names hash the same each time, many of them to the same:
 /// [`one_hash`].
@@ -46,6 +46,11 @@ pub fn options(size: u64, inode_size: InodeSize) -> CreateOptions {
         data_checksums: true,
         mode: None,
     }
+}
+
+/// Returns a line for each finding of a check.
+pub fn findings(report: &CheckReport) -> Vec<String> {
+    report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect()
 }
 
 /// A difference between the engine and the second reader.
@@ -308,8 +313,7 @@ impl Engine for VolumeEngine {
     }
 
     fn check(&mut self) -> EngineResult<Vec<String>> {
-        let report = self.volume()?.check(false, &|_, _| {})?;
-        Ok(report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect())
+        Ok(findings(&self.volume()?.check(false, &|_, _| {})?))
     }
 
     fn free_bytes(&mut self) -> Option<u64> {

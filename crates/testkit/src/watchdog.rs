@@ -1,7 +1,9 @@
-//! A watchdog that ends a hanging test process and says where it hangs.
+//! Tests that hang, and tests that panic: a watchdog ends a process and says where it hangs, and a panic
+//! becomes a failure with a text.
 
 use parking_lot::Mutex;
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +57,14 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
     }
+}
+
+/// Runs `work`, where a panic is a failure like any other: it is reported with its case, and shrunk.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
+    })
 }
 
 /// A line for each thread of this process: what the host says of it (name, state, processor time), and the

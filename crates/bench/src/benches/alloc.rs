@@ -27,7 +27,6 @@ pub use worker::{WorkerArgs, run_worker};
 
 use super::blocks;
 use crate::error::{Error, Result};
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use allocators::LibraryPaths;
 use bench::{AllocBench, Settings};
@@ -39,38 +38,31 @@ pub struct AllocArgs {
     /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
-}
-
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct AllocHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
     /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
+    #[arg(skip)]
     pub sizes: Option<Sizes>,
     /// Program that serves as the worker, with the libraries beside it; `None`: this one.
+    #[arg(skip)]
     pub program: Option<PathBuf>,
 }
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
-/// [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`Error::Arguments`], and [`Error::Library`] without the library of LaneFS, before anything is measured.
-pub fn run_alloc_with(args: &AllocArgs, hooks: &AllocHooks) -> Result<u8> {
+pub fn run_alloc(args: &AllocArgs) -> Result<u8> {
     let common = &args.common;
     if common.ext4.is_some() || common.tmpfs.is_some() {
         return Err(Error::Arguments("--ext4, --tmpfs: no file system takes part in this benchmark".into()));
     }
-    let sizes = hooks.sizes.unwrap_or(if common.quick { Sizes::QUICK } else { Sizes::FULL });
-    let program = match &hooks.program {
+    let sizes = args.sizes.unwrap_or(if common.quick { Sizes::QUICK } else { Sizes::FULL });
+    let program = match &args.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(Error::host("the program's own path"))?,
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let settings = Settings { sizes, program: program.clone(), allocators: Vec::new() };
-    let mut session = Session::start("alloc", common, &row_names(cores), hooks.stop.clone(), settings)?;
+    let mut session = Session::start("alloc", common, &row_names(cores), settings)?;
     if rows::heap_names(cores).iter().any(|name| session.selection.has(name)) {
         let found = LibraryPaths::of(program).find()?;
         session.settings.allocators = found.allocators;

@@ -1,7 +1,7 @@
 //! `block-alloc-*`, `large-file-extents`: blocks of file data, allocated by several threads at once and on an
 //! aged volume.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::together;
@@ -167,10 +167,7 @@ impl AppendedFiles {
             Ok(written)
         })?;
         let processor = clock_gettime(ClockId::ProcessCPUTime) - before;
-        let expected = (threads * self.blocks_of_each()) as u64;
-        if done.sum != expected {
-            return Err(Error::Wrong { system: LANEFS.into(), what: "writes", found: done.sum, expected });
-        }
+        check(LANEFS, "writes", done.sum, threads * self.blocks_of_each())?;
         let empty = SetAttr { size: Some(0), ..SetAttr::default() };
         for file in self.files[..threads].iter().flatten() {
             let emptied = self.lane.volume().setattr(self.lane.caller(), *file, &empty);

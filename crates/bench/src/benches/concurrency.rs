@@ -27,7 +27,6 @@ pub use rows::row_names;
 pub use sizes::Sizes;
 
 use crate::error::Result;
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use bench::{ConcurrencyBench, Settings};
 use rows::ReadCall;
@@ -38,37 +37,20 @@ pub struct ConcurrencyArgs {
     /// Arguments of every benchmark.
     #[command(flatten)]
     pub common: CommonArgs,
-}
-
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct ConcurrencyHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
     /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
+    #[arg(skip)]
     pub sizes: Option<Sizes>,
 }
 
-/// Runs the benchmark and replaces nothing.
-///
-/// # Errors
-/// As [`run_concurrency_with`].
-pub fn run_concurrency(args: &ConcurrencyArgs) -> Result<u8> {
-    run_concurrency_with(args, &ConcurrencyHooks::default())
-}
-
-/// Runs the benchmark: progress to standard error, tables to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
-/// [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_concurrency_with(args: &ConcurrencyArgs, hooks: &ConcurrencyHooks) -> Result<u8> {
-    let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
+pub fn run_concurrency(args: &ConcurrencyArgs) -> Result<u8> {
+    let sizes = args.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let names = row_names(&sizes, cores);
-    Session::start("concurrency", &args.common, &names, hooks.stop.clone(), Settings { sizes })?
-        .finish(measure)
+    Session::start("concurrency", &args.common, &names, Settings { sizes })?.finish(measure)
 }
 
 /// Measures all parts; fails only if the user stopped it.

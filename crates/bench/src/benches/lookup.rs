@@ -7,17 +7,13 @@ mod asked;
 mod rows;
 mod statx;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::error::Result;
 use crate::measure::report::Row;
-use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
-use crate::systems::lane::{Lane, bytes_for};
-use crate::systems::peers::{Medium, SpaceRequest};
-use crate::systems::system::System;
+use crate::systems::peers::SpaceRequest;
 use crate::systems::workload::{FILES_PER_DIRECTORY, Sizes, Tree};
 use asked::{Asked, PathMap, Requests};
 use rows::{Order, ROWS, Work};
@@ -33,48 +29,31 @@ pub struct LookupArgs {
     pub files: Option<u32>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct LookupHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_lookup_with(args: &LookupArgs, hooks: &LookupHooks) -> Result<u8> {
+pub fn run_lookup(args: &LookupArgs) -> Result<u8> {
     let sizes = if args.common.quick { Sizes::QUICK } else { Sizes::FULL };
     let files = args.files.map_or(sizes.tree_files, |files| files as usize);
     let names = row_names();
-    Session::start("lookup", &args.common, &names, hooks.stop.clone(), files)?
+    Session::start("lookup", &args.common, &names, files)?
         .finish(|bench| bench.part("lookup", &names, measure))
 }
 
 fn measure(bench: &mut Session<usize>) -> Result<()> {
     let tree = Tree::new(bench.settings);
-    let inodes = (tree.files.len() + tree.directories.len()) as u64;
-    // A leaf directory of ext4 takes a block at least.
-    let need = SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 };
-    let hosts = bench.hosts(need, Medium::Memory)?;
-    let lane = Lane::new(bytes_for(need))?;
-    let systems = [&lane as &dyn System].into_iter().chain(hosts.iter().map(|host| host as &dyn System));
-    for system in systems {
-        bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
-        system.make_tree(&tree, &bench.stop)?;
-        system.settle()?;
-    }
+    let systems = bench.systems(SpaceRequest::of(&tree))?;
+    bench.make_tree(&tree, &systems)?;
     let all = |order| match order {
         Order::Shuffled => Requests::new(tree.requests()),
         Order::Sorted => Requests::new(tree.files.clone()),
         Order::Absent => Requests::new(tree.absent_requests()),
     };
     let map = PathMap::of(&tree.files);
-    let mut asked = vec![Asked::Lane(&lane)];
-    asked.extend(hosts.iter().map(Asked::Host));
-    asked.extend(hosts.iter().find(|host| host.about_ext4()).map(Asked::Statx));
+    let mut asked = vec![Asked::Lane(&systems.lane)];
+    asked.extend(systems.hosts.iter().map(Asked::Host));
+    asked.extend(systems.hosts.iter().find(|host| host.about_ext4()).map(Asked::Statx));
     asked.push(Asked::Map(&map));
     for order in [Order::Shuffled, Order::Sorted, Order::Absent] {
         let works: Vec<&Work> =

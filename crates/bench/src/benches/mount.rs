@@ -19,10 +19,8 @@ pub use rows::row_names;
 pub use sizes::Sizes;
 
 use crate::error::{Error, Result};
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use bench::{MountBench, Settings};
-use std::path::PathBuf;
 
 /// Arguments of `lanefs-bench mount`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -35,31 +33,18 @@ pub struct MountArgs {
     pub transport: String,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct MountHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-    /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
-    pub sizes: Option<Sizes>,
-    /// Program `lanefs`; `None`: the one beside this program.
-    pub lanefs: Option<PathBuf>,
-}
-
-/// Runs the benchmark: progress to standard error, tables to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`crate::session::EXIT_DONE`], [`crate::session::EXIT_FAILED`],
-/// [`crate::session::EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
+pub fn run_mount(args: &MountArgs) -> Result<u8> {
     if !rustix::process::geteuid().is_root() {
         let message = "the benchmark `mount` needs root: it drops the kernel's caches between measurements";
         return Err(Error::Arguments(message.into()));
     }
-    let sizes = hooks.sizes.unwrap_or(if args.common.quick { Sizes::QUICK } else { Sizes::FULL });
+    let sizes = if args.common.quick { Sizes::QUICK } else { Sizes::FULL };
     let own = std::env::current_exe().map_err(Error::host("the path of this program"))?;
-    let lanefs = hooks.lanefs.clone().unwrap_or_else(|| own.with_file_name("lanefs"));
+    let lanefs = own.with_file_name("lanefs");
     if !lanefs.is_file() {
         return Err(Error::Program(format!(
             "there is no {}; `cargo build --release --bin lanefs` builds it",
@@ -68,7 +53,7 @@ pub fn run_mount_with(args: &MountArgs, hooks: &MountHooks) -> Result<u8> {
     }
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let settings = Settings { sizes, lanefs, own, transport: args.transport.clone() };
-    Session::start("mount", &args.common, &row_names(cores), hooks.stop.clone(), settings)?.finish(measure)
+    Session::start("mount", &args.common, &row_names(cores), settings)?.finish(measure)
 }
 
 /// Measures all parts; fails only if the user stopped it.

@@ -8,19 +8,15 @@ mod bench;
 mod chain;
 mod flat;
 mod import;
-mod importer;
 mod listing;
 mod resolve;
 mod rows;
 mod subdirectories;
 mod wide;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
-pub use importer::{Import, ImportRequest};
 pub use rows::row_names;
 
 use crate::error::Result;
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use crate::systems::workload::Sizes;
 use bench::{NamespaceBench, Settings};
@@ -35,38 +31,20 @@ pub struct NamespaceArgs {
     /// Tree that the row import-tree imports [default: /usr, with --quick /usr/share/doc]
     #[arg(long, value_name = "DIR")]
     pub tree: Option<PathBuf>,
-}
-
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct Hooks {
-    /// Import of a tree into a new file volume; `None`: as `lanefs mkfs` and `lanefs import` do.
-    pub import: Option<Import>,
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
     /// Sizes for tests, in place of those of a full or quick run; the goals apply to the full ones.
+    #[arg(skip)]
     pub sizes: Option<Sizes>,
 }
 
-/// Runs the benchmark and replaces nothing.
-///
-/// # Errors
-/// As [`run_namespace_with`].
-pub fn run_namespace(args: &NamespaceArgs) -> Result<u8> {
-    run_namespace_with(args, &Hooks::default())
-}
-
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_namespace_with(args: &NamespaceArgs, hooks: &Hooks) -> Result<u8> {
+pub fn run_namespace(args: &NamespaceArgs) -> Result<u8> {
     let quick = args.common.quick;
-    let sizes = hooks.sizes.unwrap_or(if quick { Sizes::QUICK } else { Sizes::FULL });
-    let settings = Settings { quick, sizes, import: hooks.import.clone(), tree: args.tree.clone() };
-    Session::start("namespace", &args.common, &row_names(&sizes), hooks.stop.clone(), settings)?
-        .finish(measure)
+    let sizes = args.sizes.unwrap_or(if quick { Sizes::QUICK } else { Sizes::FULL });
+    let settings = Settings { quick, sizes, tree: args.tree.clone() };
+    Session::start("namespace", &args.common, &row_names(&sizes), settings)?.finish(measure)
 }
 
 /// Measures all parts; fails only if the user stopped it.

@@ -14,17 +14,15 @@ mod small_files;
 mod tree;
 mod writing;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
-use crate::error::{Error, Result};
-use crate::measure::stop::Stop;
+use crate::error::Result;
 use crate::session::{CommonArgs, Session};
+use crate::systems::temporary::temp_dir;
 use crate::systems::trees;
 use rows::{AGAIN, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
 use server::Server;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 use tree::SourceTree;
 
 /// Arguments of `lanefs-bench publish`.
@@ -44,13 +42,6 @@ pub struct PublishArgs {
     pub server: Option<PathBuf>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct PublishHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
 /// Settings of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct PublishSettings {
@@ -62,21 +53,20 @@ pub(crate) struct PublishSettings {
 /// Small files of a full run, and of a quick one.
 const FILES: (usize, usize) = (20_000, 2_000);
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
-/// [`Error::Arguments`], a server that does not start, and unreadable directories before anything is
+/// [`crate::Error::Arguments`], a server that does not start, and unreadable directories before anything is
 /// measured.
-pub fn run_publish_with(args: &PublishArgs, hooks: &PublishHooks) -> Result<u8> {
+pub fn run_publish(args: &PublishArgs) -> Result<u8> {
     let quick = args.common.quick;
     let settings = PublishSettings {
         tree: args.tree.clone().unwrap_or_else(|| trees::default_tree(quick)),
         files: args.files.map_or(if quick { FILES.1 } else { FILES.0 }, |files| files as usize),
         server: args.server.clone().unwrap_or_else(|| "versitygw".into()),
     };
-    let bench = Session::start("publish", &args.common, &row_names(), hooks.stop.clone(), settings)?;
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let bench = Session::start("publish", &args.common, &row_names(), settings)?;
+    let temp = temp_dir()?;
     let server = Server::start(&bench.settings.server, &temp.path().join("server"), &bench.stop)?;
     bench.finish(|bench| {
         bench.part("a tree", &TREE_ROWS, |bench| measure_tree(bench, &server, temp.path()))?;

@@ -9,21 +9,19 @@ mod readers;
 mod rows;
 mod uring;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::report::Row;
-use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
 use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
 use crate::systems::peers::{Host, Medium, SpaceRequest, squashfs};
+use crate::systems::temporary::temp_dir;
 use archive::Archive;
 use corpus::{Corpus, CorpusRequests};
 use readers::Reader;
 use rows::{MAKE, ROWS, ReadWork};
-use tempfile::TempDir;
 
 /// Arguments of `lanefs-bench read`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -36,43 +34,31 @@ pub struct ReadArgs {
     pub files: Option<u32>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct ReadHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
 /// Files of a full run, and of a quick one.
 const FILES: (usize, usize) = (300_000, 30_000);
-
-/// Files of a directory.
-const FILES_PER_DIRECTORY: usize = 300;
 
 /// Of so many files one is read in each run of a cold row.
 const COLD_SHARE: usize = 10;
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
-/// [`Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_read_with(args: &ReadArgs, hooks: &ReadHooks) -> Result<u8> {
+/// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
+pub fn run_read(args: &ReadArgs) -> Result<u8> {
     let usual = if args.common.quick { FILES.1 } else { FILES.0 };
     let files = args.files.map_or(usual, |files| files as usize);
     let names = row_names();
-    Session::start("read", &args.common, &names, hooks.stop.clone(), files)?
-        .finish(|bench| bench.part("read", &names, measure))
+    Session::start("read", &args.common, &names, files)?.finish(|bench| bench.part("read", &names, measure))
 }
 
 fn measure(bench: &mut Session<usize>) -> Result<()> {
-    let corpus = Corpus::new(bench.settings, bench.settings.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(bench.settings);
     let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
     // A tmpfs has its files in memory once; the others have them on a disk, and in memory where they are
     // warm.
     let mut hosts = bench.hosts(need, Medium::Disk)?;
     hosts.retain(Host::about_ext4);
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let mut made = Values::default();
     bench.progress.step(&format!("making {} files, {LANEFS}", corpus.len()));
     let (lane, elapsed) = FileVolume::make(temp.path(), &corpus, &bench.stop)?;

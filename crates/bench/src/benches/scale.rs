@@ -11,12 +11,10 @@ mod sizes;
 mod steps;
 mod worker;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 pub use worker::{ScaleWorkerArgs, run_scale_worker};
 
 use crate::error::{Error, Result};
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use std::path::PathBuf;
 
@@ -32,18 +30,14 @@ pub struct ScaleArgs {
     /// Largest volume in TiB; the format's own limit is 2048 [default: 1024, with --quick 16]
     #[arg(long, value_name = "TIB", value_parser = clap::value_parser!(u64).range(1..=2048))]
     pub largest: Option<u64>,
-}
-
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct ScaleHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
     /// Sizes for tests, in place of those of a full or quick run.
+    #[arg(skip)]
     pub sizes: Option<ScaleSizes>,
     /// Program that serves as the worker; `None`: this one.
+    #[arg(skip)]
     pub program: Option<PathBuf>,
     /// Takes the host for one whose files hold no volume of these sizes.
+    #[arg(skip)]
     pub packed: bool,
 }
 
@@ -85,29 +79,28 @@ impl ScaleSizes {
     }
 }
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`Error::Arguments`] before anything is measured.
-pub fn run_scale_with(args: &ScaleArgs, hooks: &ScaleHooks) -> Result<u8> {
+pub fn run_scale(args: &ScaleArgs) -> Result<u8> {
     let common = &args.common;
     if common.ext4.is_some() || common.tmpfs.is_some() {
         return Err(Error::Arguments("--ext4, --tmpfs: no file system takes part in this benchmark".into()));
     }
     let usual = if common.quick { ScaleSizes::quick() } else { ScaleSizes::full() };
-    let mut sizes = hooks.sizes.clone().unwrap_or(usual);
+    let mut sizes = args.sizes.clone().unwrap_or(usual);
     if let Some(largest) = args.largest {
         sizes.volumes = ScaleSizes::full().volumes;
         sizes.volumes.retain(|&bytes| bytes < largest * TIB);
         sizes.volumes.push(largest * TIB);
     }
-    let program = match &hooks.program {
+    let program = match &args.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(Error::host("the program's own path"))?,
     };
-    let settings = steps::Settings { sizes, program, packed: hooks.packed };
-    Session::start("scale", common, &row_names(), hooks.stop.clone(), settings)?.finish(|bench| {
+    let settings = steps::Settings { sizes, program, packed: args.packed };
+    Session::start("scale", common, &row_names(), settings)?.finish(|bench| {
         bench.part("sizes", &names(&rows::SIZES), sizes::measure)?;
         bench.part("items", &names(&rows::ITEMS), sizes::measure_items)
     })

@@ -10,11 +10,9 @@ mod programs;
 mod rows;
 mod sources;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::error::Result;
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use rows::{FUZZY, file_rows};
 
@@ -32,13 +30,6 @@ pub struct SearchArgs {
     pub names: Option<u32>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct SearchHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
 /// Sizes of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchSizes {
@@ -49,18 +40,17 @@ pub(crate) struct SearchSizes {
 const FULL: SearchSizes = SearchSizes { files: 100_000, names: 1_000_000 };
 const QUICK: SearchSizes = SearchSizes { files: 10_000, names: 100_000 };
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`crate::Error::Arguments`] and unreadable directories before anything is measured.
-pub fn run_search_with(args: &SearchArgs, hooks: &SearchHooks) -> Result<u8> {
+pub fn run_search(args: &SearchArgs) -> Result<u8> {
     let usual = if args.common.quick { QUICK } else { FULL };
     let sizes = SearchSizes {
         files: args.files.map_or(usual.files, |files| files as usize),
         names: args.names.map_or(usual.names, |names| names as usize),
     };
-    Session::start("search", &args.common, &row_names(), hooks.stop.clone(), sizes)?.finish(|bench| {
+    Session::start("search", &args.common, &row_names(), sizes)?.finish(|bench| {
         bench.part("files", &file_rows(), files::measure)?;
         bench.part("names", &[FUZZY], fuzzy::measure)
     })

@@ -10,19 +10,17 @@ mod publishing;
 mod rows;
 mod source;
 
-pub use crate::session::{EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
 pub use rows::row_names;
 
 use crate::error::{Error, Result};
-use crate::measure::stop::Stop;
 use crate::session::{CommonArgs, Session};
 use crate::systems::peers::{Medium, SpaceRequest, run_prepared};
+use crate::systems::temporary::temp_dir;
 use followers::Places;
 use rows::{FOLLOWED, PUBLISHED};
 use source::SourceTree;
 use std::path::PathBuf;
 use std::process::Command;
-use tempfile::TempDir;
 
 /// Arguments of `lanefs-bench sync`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -38,13 +36,6 @@ pub struct SyncArgs {
     pub program: Option<PathBuf>,
 }
 
-/// Parts that a caller may replace.
-#[derive(Clone, Default)]
-pub struct SyncHooks {
-    /// Stop flag of the caller; `None`: a handler for Ctrl-C is installed.
-    pub stop: Option<Stop>,
-}
-
 /// Settings of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncSettings {
@@ -55,13 +46,12 @@ pub(crate) struct SyncSettings {
 /// Files of a full run, and of a quick one.
 const FILES: (usize, usize) = (1_000_000, 20_000);
 
-/// Runs the benchmark: progress to standard error, the table to standard output, the JSON object to a file if
-/// requested. Returns the exit code ([`EXIT_DONE`], [`EXIT_FAILED`], [`EXIT_STOPPED`]).
+/// Runs the benchmark and reports; returns an exit code of [`crate::session`].
 ///
 /// # Errors
 /// [`Error::Arguments`], a program `lanefs` that does not start, and a directory for temporary files that
 /// takes no tree, before anything is measured.
-pub fn run_sync_with(args: &SyncArgs, hooks: &SyncHooks) -> Result<u8> {
+pub fn run_sync(args: &SyncArgs) -> Result<u8> {
     if args.common.tmpfs.is_some() {
         return Err(Error::Arguments("--tmpfs: all copies of this benchmark are on a disk".into()));
     }
@@ -69,11 +59,11 @@ pub fn run_sync_with(args: &SyncArgs, hooks: &SyncHooks) -> Result<u8> {
         files: args.files.map_or(if args.common.quick { FILES.1 } else { FILES.0 }, |files| files as usize),
         program: args.program.clone().map_or_else(program_beside_this, Ok)?,
     };
-    let mut bench = Session::start("sync", &args.common, &row_names(), hooks.stop.clone(), settings)?;
+    let mut bench = Session::start("sync", &args.common, &row_names(), settings)?;
     let mut version = Command::new(&bench.settings.program);
     version.arg("--version");
     run_prepared(version, &bench.stop)?;
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     bench.progress.step(&format!("making a tree of {} files", bench.settings.files));
     let mut tree = SourceTree::make(temp.path().join("tree"), bench.settings.files, &bench.stop)?;
     // Three copies, and a repository.

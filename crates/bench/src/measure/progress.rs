@@ -14,11 +14,6 @@ impl Progress {
         Progress { terminal: std::io::stderr().is_terminal(), open: Cell::new(false) }
     }
 
-    /// Prints the heading of a new part.
-    pub(crate) fn heading(&self, text: &str) {
-        self.note(text);
-    }
-
     /// Shows the current step.
     pub(crate) fn step(&self, text: &str) {
         if self.terminal {

@@ -2,7 +2,7 @@
 
 use super::peers::Host;
 use super::workload::Strings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
 use lanefs::{Access, CreateOptions, OpenOptions, PathSet, Volume, WriteMany};
@@ -117,20 +117,4 @@ pub(crate) fn make_on_host(host: &Host, files: &impl FileSet, stop: &Stop) -> Re
     }
     sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
     Ok(elapsed)
-}
-
-/// Empties the caches of the host's kernel.
-pub(crate) fn drop_host_caches(host: &Host) -> Result<()> {
-    sys::syncfs(host.root()).map_err(host.error("syncfs"))?;
-    std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(Error::host("/proc/sys/vm/drop_caches"))
-}
-
-/// Fails if a system gave a wrong number of right answers: its time then means nothing.
-pub(crate) fn check(system: &str, what: &'static str, found: u64, expected: usize) -> Result<()> {
-    let expected = expected as u64;
-    if found == expected {
-        Ok(())
-    } else {
-        Err(Error::Wrong { system: system.into(), what, found, expected })
-    }
 }

@@ -3,7 +3,7 @@
 use super::peers::SpaceRequest;
 use super::system::{Create, Expect, Named, System};
 use super::workload::{CHAIN_NAME, Strings, Tree, chain_path};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::in_threads;
 use crate::measure::values::LANEFS;
@@ -68,7 +68,7 @@ impl Lane {
         let start = Instant::now();
         let found = resolve_slice(&self.volume, &options, &paths, 1, Expect::Found, stop)?;
         let elapsed = start.elapsed();
-        self.check("single lookups", found, requests.len())?;
+        check(self.name(), "single lookups", found, requests.len())?;
         Ok(elapsed)
     }
 
@@ -80,14 +80,6 @@ impl Lane {
     fn options(&self, directory: Option<&CStr>) -> Result<ResolveOptions> {
         let base = directory.map(|name| self.directory(name)).transpose()?;
         Ok(ResolveOptions { base, follow: false, attributes: true, caller: self.caller.clone() })
-    }
-
-    fn check(&self, what: &'static str, found: u64, expected: usize) -> Result<()> {
-        let expected = expected as u64;
-        if found == expected {
-            return Ok(());
-        }
-        Err(Error::Wrong { system: self.name().into(), what, found, expected })
     }
 }
 
@@ -168,7 +160,7 @@ impl System for Lane {
         let (elapsed, good) = in_threads(&paths, threads, |share| {
             resolve_slice(&self.volume, &options, share, BATCH, expect, stop)
         })?;
-        self.check("lookups", good, requests.len())?;
+        check(self.name(), "lookups", good, requests.len())?;
         Ok(elapsed)
     }
 
@@ -230,7 +222,7 @@ impl System for Lane {
         let start = Instant::now();
         let found = resolve_slice(&self.volume, &options, &paths, BATCH, Expect::Found, stop)?;
         let elapsed = start.elapsed();
-        self.check("chain lookups", found, times)?;
+        check(self.name(), "chain lookups", found, times)?;
         Ok(elapsed)
     }
 
@@ -267,7 +259,7 @@ impl System for Lane {
         }
         let elapsed = start.elapsed();
         black_box(sum);
-        self.check("a listing", found, expected)?;
+        check(self.name(), "a listing", found, expected)?;
         Ok(elapsed)
     }
 

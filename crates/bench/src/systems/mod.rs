@@ -8,6 +8,7 @@ pub mod lane;
 pub mod peers;
 pub(crate) mod served;
 pub mod system;
+pub(crate) mod temporary;
 pub(crate) mod trees;
 pub(crate) mod walk;
 pub mod workload;

@@ -14,12 +14,13 @@ mod remove;
 
 pub use command::{Measured, run_command, run_measured, run_prepared};
 pub use host::Host;
-pub(crate) use mount::squashfs;
+pub(crate) use mount::{mksquashfs, squashfs};
 pub use probe::{FileSystem, probe};
 pub use remove::remove_tree;
 
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
+use crate::systems::workload::Tree;
 use std::path::{Path, PathBuf};
 
 /// Room that a part of the benchmark requires on a file system.
@@ -29,6 +30,14 @@ pub struct SpaceRequest {
     pub inodes: u64,
     /// Bytes of data and directories.
     pub bytes: u64,
+}
+
+impl SpaceRequest {
+    /// Room for a tree: a leaf directory of ext4 takes a block at least.
+    pub fn of(tree: &Tree) -> Self {
+        let inodes = (tree.files.len() + tree.directories.len()) as u64;
+        SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 }
+    }
 }
 
 /// Location of an ext4 image of the benchmark's own.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
+use crate::systems::temporary::temp_dir;
 use rustix::fs as sys;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,7 +31,7 @@ impl ServedMount {
     /// # Errors
     /// [`Error::Command`] with the output of a process that ends before; [`Error::Stopped`].
     pub(crate) fn start(mut command: Command, stop: &Stop) -> Result<ServedMount> {
-        let dir = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+        let dir = temp_dir()?;
         // A process group of its own: Ctrl-C reaches this process only.
         command.arg(dir.path()).process_group(0);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,13 +1,13 @@
 //! `lanefs-bench alloc` with libraries of this test: right ones, slow ones and wrong ones.
 
-use lanefs_bench::benches::alloc::{Sizes, row_names};
+use crate::support::{names, quick, reported, rows, stopped};
+use lanefs_bench::Error;
+use lanefs_bench::benches::alloc::{AllocArgs, Sizes, row_names, run_alloc};
 use lanefs_bench::benches::blocks::BlockSizes;
-use lanefs_bench::measure::stop::Stop;
 use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_FAILED, EXIT_STOPPED};
-use lanefs_bench::{AllocArgs, AllocHooks, Error, run_alloc_with};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const TINY: Sizes = Sizes {
@@ -56,26 +56,17 @@ fn library(path: &Path, functions: &[&str], wait: u32) {
 }
 
 /// Makes a directory with the program, and beside it a library in place of LaneFS's.
-fn install(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocHooks) {
+fn install(functions: &[&str], wait: u32) -> (tempfile::TempDir, AllocArgs) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("lanefs-bench");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lanefs-bench"), &program).unwrap();
     library(&dir.path().join("liblanefs_alloc.so"), functions, wait);
-    let hooks = AllocHooks { stop: Some(Stop::default()), sizes: Some(TINY), program: Some(program) };
-    (dir, hooks)
+    (dir, AllocArgs { common: quick(1), sizes: Some(TINY), program: Some(program) })
 }
 
 /// Runs the benchmark; returns its exit code and report.
-fn bench(dir: &Path, hooks: &AllocHooks, rows: Option<&str>) -> (u8, Value) {
-    let json: PathBuf = dir.join("report.json");
-    let common = CommonArgs {
-        json: Some(json.clone()),
-        rows: rows.map(Into::into),
-        runs: Some(1),
-        ..CommonArgs::default()
-    };
-    let code = run_alloc_with(&AllocArgs { common }, hooks).unwrap();
-    (code, serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap())
+fn bench(args: &AllocArgs, rows: Option<&str>) -> (u8, Value) {
+    reported(args.common.clone(), rows, |common| run_alloc(&AllocArgs { common, ..args.clone() }))
 }
 
 /// Returns the command line of a small worker.
@@ -135,18 +126,16 @@ fn a_worker_refuses_an_allocator_that_is_not_the_one_meant() {
 
 #[test]
 fn every_row_is_measured_and_what_is_absent_is_told() {
-    let (dir, hooks) = install(&[MALLOC, FREE], 0);
-    let (code, report) = bench(dir.path(), &hooks, None);
+    let (_dir, args) = install(&[MALLOC, FREE], 0);
+    let (code, report) = bench(&args, None);
     assert_eq!(code, EXIT_DONE);
     let notes = report["notes"].to_string();
     let valgrind = !notes.contains("apt-get install valgrind");
-    let rows = report["rows"].as_array().unwrap();
-    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
     let cores = std::thread::available_parallelism().unwrap().get();
     let mut wanted = row_names(cores);
     wanted.retain(|name| valgrind || !name.ends_with("-instructions"));
-    assert_eq!(names, wanted);
-    for row in rows {
+    assert_eq!(names(&report), wanted);
+    for row in rows(&report) {
         let name = row["name"].as_str().unwrap();
         let resident = name.starts_with("resident-");
         assert!(resident || row["lanefs"]["median"].as_f64().unwrap() > 0.0, "{row}");
@@ -165,10 +154,10 @@ fn every_row_is_measured_and_what_is_absent_is_told() {
 
 #[test]
 fn a_slow_allocator_is_seen_to_be_slow() {
-    let (dir, hooks) = install(&[MALLOC, FREE], 3000);
-    let (code, report) = bench(dir.path(), &hooks, Some("tiny-hot-{1t,instructions}"));
+    let (_dir, args) = install(&[MALLOC, FREE], 3000);
+    let (code, report) = bench(&args, Some("tiny-hot-{1t,instructions}"));
     assert_eq!(code, EXIT_DONE);
-    for row in report["rows"].as_array().unwrap() {
+    for row in rows(&report) {
         assert!(row["ratio"]["glibc"].as_f64().unwrap() < 0.5, "{row}");
         assert_eq!(row["goals"][0]["reached"], false, "{row}");
         if row["name"] == "tiny-hot-instructions" {
@@ -181,29 +170,28 @@ fn a_slow_allocator_is_seen_to_be_slow() {
 
 #[test]
 fn a_library_without_an_allocator_is_no_row() {
-    let (dir, hooks) = install(&["int something;"], 0);
-    let (code, report) = bench(dir.path(), &hooks, Some("larson"));
+    let (_dir, args) = install(&["int something;"], 0);
+    let (code, report) = bench(&args, Some("larson"));
     assert_eq!(code, EXIT_FAILED);
-    assert!(report["rows"].as_array().unwrap().is_empty());
+    assert!(rows(&report).is_empty());
     assert!(report["notes"].to_string().contains("not preloaded"), "{}", report["notes"]);
 }
 
 #[test]
 fn without_the_library_it_says_how_to_build_it() {
-    let (dir, hooks) = install(&[], 0);
+    let (dir, args) = install(&[], 0);
     fs::remove_file(dir.path().join("liblanefs_alloc.so")).unwrap();
-    let refused = run_alloc_with(&AllocArgs::default(), &hooks).unwrap_err();
+    let refused = run_alloc(&args).unwrap_err();
     assert!(
         matches!(refused, Error::Library(_)) && refused.to_string().contains("make bench-alloc"),
         "{refused}"
     );
     let common = CommonArgs { ext4: Some("/".into()), ..CommonArgs::default() };
-    assert_eq!(run_alloc_with(&AllocArgs { common }, &hooks).unwrap_err().exit_code(), 2);
+    assert_eq!(run_alloc(&AllocArgs { common, ..args }).unwrap_err().exit_code(), 2);
 }
 
 #[test]
 fn a_stop_ends_it_with_its_own_exit_code() {
-    let (_dir, hooks) = install(&[MALLOC, FREE], 0);
-    hooks.stop.iter().for_each(Stop::set);
-    assert_eq!(run_alloc_with(&AllocArgs::default(), &hooks).unwrap(), EXIT_STOPPED);
+    let (_dir, args) = install(&[MALLOC, FREE], 0);
+    assert_eq!(run_alloc(&AllocArgs { common: stopped(), ..args }).unwrap(), EXIT_STOPPED);
 }

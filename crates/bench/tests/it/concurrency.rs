@@ -1,11 +1,9 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
-use lanefs_bench::benches::concurrency::{Sizes, row_names};
-use lanefs_bench::measure::stop::Stop;
-use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
-use lanefs_bench::{ConcurrencyArgs, ConcurrencyHooks, run_concurrency_with};
+use crate::support::{names, quick, reported, rows, stopped};
+use lanefs_bench::benches::concurrency::{ConcurrencyArgs, Sizes, row_names, run_concurrency};
+use lanefs_bench::session::{EXIT_DONE, EXIT_STOPPED};
 use serde_json::Value;
-use std::path::Path;
 use std::time::Duration;
 
 const TINY: Sizes = Sizes {
@@ -28,31 +26,20 @@ const TINY: Sizes = Sizes {
     batch_files: 20,
 };
 
-fn run(json: &Path, rows: Option<&str>) -> Value {
-    let common = CommonArgs {
-        quick: true,
-        json: Some(json.into()),
-        rows: rows.map(Into::into),
-        runs: Some(1),
-        ..CommonArgs::default()
-    };
-    let hooks = ConcurrencyHooks { sizes: Some(TINY), stop: Some(Stop::default()) };
-    assert_eq!(run_concurrency_with(&ConcurrencyArgs { common }, &hooks).unwrap(), EXIT_DONE);
-    serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap()
-}
-
-fn names(report: &Value) -> Vec<&str> {
-    report["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
+fn run(rows: Option<&str>) -> Value {
+    let bench = |common| run_concurrency(&ConcurrencyArgs { common, sizes: Some(TINY) });
+    let (code, report) = reported(quick(1), rows, bench);
+    assert_eq!(code, EXIT_DONE);
+    report
 }
 
 #[test]
 fn every_row_is_measured_and_the_report_is_whole() {
-    let temp = tempfile::tempdir().unwrap();
-    let report = run(&temp.path().join("report.json"), None);
+    let report = run(None);
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(names(&report), row_names(&TINY, cores));
     assert_eq!(report["bench"], "concurrency");
-    for row in report["rows"].as_array().unwrap() {
+    for row in rows(&report) {
         let (name, lanefs) = (row["name"].as_str().unwrap(), &row["lanefs"]);
         assert!(lanefs["min"].as_f64() <= lanefs["median"].as_f64(), "{row}");
         assert!(lanefs["median"].as_f64() <= lanefs["max"].as_f64(), "{row}");
@@ -85,16 +72,12 @@ fn every_row_is_measured_and_the_report_is_whole() {
 
 #[test]
 fn only_the_rows_asked_for_are_measured() {
-    let temp = tempfile::tempdir().unwrap();
-    let report =
-        run(&temp.path().join("report.json"), Some("{overhead-statfs,memfs-read-20-4t,fill-random}"));
+    let report = run(Some("{overhead-statfs,memfs-read-20-4t,fill-random}"));
     assert_eq!(names(&report), ["overhead-statfs", "fill-random", "memfs-read-20-4t"]);
 }
 
 #[test]
 fn a_stop_ends_it_at_once_with_its_own_exit_code() {
-    let stop = Stop::default();
-    stop.set();
-    let hooks = ConcurrencyHooks { sizes: Some(TINY), stop: Some(stop) };
-    assert_eq!(run_concurrency_with(&ConcurrencyArgs::default(), &hooks).unwrap(), EXIT_STOPPED);
+    let args = ConcurrencyArgs { common: stopped(), sizes: Some(TINY) };
+    assert_eq!(run_concurrency(&args).unwrap(), EXIT_STOPPED);
 }

@@ -9,4 +9,5 @@ mod namespace;
 mod program;
 mod scale;
 mod search;
+mod support;
 mod systems;

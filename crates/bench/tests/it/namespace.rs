@@ -1,12 +1,11 @@
 //! The whole benchmark at tiny sizes: every row is present, measured and well formed. No test checks a time.
 
-use lanefs_bench::benches::namespace::{EXIT_DONE, EXIT_STOPPED, ImportRequest, row_names};
-use lanefs_bench::measure::stop::Stop;
-use lanefs_bench::session::CommonArgs;
+use crate::support::{names, quick, reported, rows, stopped};
+use lanefs_bench::Result;
+use lanefs_bench::benches::namespace::{NamespaceArgs, row_names, run_namespace};
+use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
 use lanefs_bench::systems::workload::Sizes;
-use lanefs_bench::{Hooks, NamespaceArgs, run_namespace_with};
-use serde_json::Value;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 const TINY: Sizes = Sizes {
     tree_files: 500,
@@ -20,11 +19,8 @@ const TINY: Sizes = Sizes {
     listed_files: 1_000,
 };
 
-/// Import in place of the benchmark's own.
-fn writes_a_file(request: &ImportRequest<'_>) -> Result<u64, String> {
-    assert!(!request.image.exists());
-    std::fs::write(request.image, "image").map_err(|e| e.to_string())?;
-    Ok(1)
+fn run(common: CommonArgs, tree: Option<PathBuf>) -> Result<u8> {
+    run_namespace(&NamespaceArgs { common, tree, sizes: Some(TINY) })
 }
 
 #[test]
@@ -33,19 +29,10 @@ fn every_row_is_measured_and_the_report_is_whole() {
     let tree = temp.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
     std::fs::write(tree.join("file"), "content").unwrap();
-    let json = temp.path().join("report.json");
-    let args = NamespaceArgs {
-        common: CommonArgs { quick: true, json: Some(json.clone()), runs: Some(2), ..CommonArgs::default() },
-        tree: Some(tree),
-    };
-    let hooks =
-        Hooks { import: Some(Arc::new(writes_a_file)), sizes: Some(TINY), stop: Some(Stop::default()) };
-    assert_eq!(run_namespace_with(&args, &hooks).unwrap(), EXIT_DONE);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    let rows = report["rows"].as_array().unwrap();
-    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(names, row_names(&TINY));
-    for row in rows {
+    let (code, report) = reported(quick(2), None, |common| run(common, Some(tree)));
+    assert_eq!(code, EXIT_DONE);
+    assert_eq!(names(&report), row_names(&TINY));
+    for row in rows(&report) {
         let lanefs = &row["lanefs"];
         assert!(lanefs["min"].as_f64() <= lanefs["median"].as_f64(), "{row}");
         assert!(lanefs["median"].as_f64() <= lanefs["max"].as_f64(), "{row}");
@@ -63,37 +50,20 @@ fn every_row_is_measured_and_the_report_is_whole() {
 
 #[test]
 fn only_the_rows_asked_for_are_measured() {
-    let temp = tempfile::tempdir().unwrap();
-    let json = temp.path().join("report.json");
-    let args = NamespaceArgs {
-        common: CommonArgs {
-            json: Some(json.clone()),
-            rows: Some("{chain-lookup,lookup-wide-10}".into()),
-            runs: Some(1),
-            ..CommonArgs::default()
-        },
-        tree: None,
-    };
-    let hooks = Hooks { sizes: Some(TINY), stop: Some(Stop::default()), import: None };
-    assert_eq!(run_namespace_with(&args, &hooks).unwrap(), EXIT_DONE);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    let rows = report["rows"].as_array().unwrap();
-    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["lookup-wide-10", "chain-lookup"]);
+    let rows = Some("{chain-lookup,lookup-wide-10}");
+    let (code, report) = reported(quick(1), rows, |common| run(common, None));
+    assert_eq!(code, EXIT_DONE);
+    assert_eq!(names(&report), ["lookup-wide-10", "chain-lookup"]);
 }
 
 #[test]
 fn a_stop_ends_it_at_once_with_its_own_exit_code() {
-    let stop = Stop::default();
-    stop.set();
-    let hooks = Hooks { sizes: Some(TINY), stop: Some(stop), import: None };
-    assert_eq!(run_namespace_with(&NamespaceArgs::default(), &hooks).unwrap(), EXIT_STOPPED);
+    assert_eq!(run(stopped(), None).unwrap(), EXIT_STOPPED);
 }
 
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_anything_is_measured() {
-    let common = CommonArgs { json: Some("/no/such/directory/report.json".into()), ..CommonArgs::default() };
-    let args = NamespaceArgs { common, tree: None };
-    let refused = run_namespace_with(&args, &Hooks { sizes: Some(TINY), ..Hooks::default() }).unwrap_err();
+    let json = Some("/no/such/directory/report.json".into());
+    let refused = run(CommonArgs { json, ..quick(1) }, None).unwrap_err();
     assert!(refused.to_string().contains("/no/such/directory"), "{refused}");
 }

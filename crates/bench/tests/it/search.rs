@@ -1,30 +1,22 @@
 //! The whole benchmark of searches at tiny sizes: every row is present and measured. No test checks a time.
 
-use lanefs_bench::benches::search::{EXIT_DONE, EXIT_STOPPED, row_names};
-use lanefs_bench::measure::stop::Stop;
-use lanefs_bench::session::CommonArgs;
-use lanefs_bench::{SearchArgs, SearchHooks, run_search_with};
+use crate::support::{names, quick, reported, rows, stopped};
+use lanefs_bench::Result;
+use lanefs_bench::benches::search::{SearchArgs, row_names, run_search};
+use lanefs_bench::session::{CommonArgs, EXIT_DONE, EXIT_STOPPED};
 use serde_json::Value;
 
-fn args() -> SearchArgs {
-    let common = CommonArgs { quick: true, runs: Some(2), ..CommonArgs::default() };
-    SearchArgs { common, files: Some(200), names: Some(500) }
+fn run(common: CommonArgs) -> Result<u8> {
+    run_search(&SearchArgs { common, files: Some(200), names: Some(500) })
 }
 
 #[test]
 fn every_row_is_measured_and_each_missing_peer_is_named() {
-    let temp = tempfile::tempdir().unwrap();
-    let json = temp.path().join("report.json");
-    let mut args = args();
-    args.common.json = Some(json.clone());
-    let hooks = SearchHooks { stop: Some(Stop::default()) };
-    assert_eq!(run_search_with(&args, &hooks).unwrap(), EXIT_DONE);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    let rows = report["rows"].as_array().unwrap();
-    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(names, row_names());
+    let (code, report) = reported(quick(2), None, run);
+    assert_eq!(code, EXIT_DONE);
+    assert_eq!(names(&report), row_names());
     let notes = report["notes"].to_string();
-    for row in rows {
+    for row in rows(&report) {
         let name = row["name"].as_str().unwrap();
         assert!(row["lanefs"]["median"].as_f64().unwrap() > 0.0, "{row}");
         let peers: &[&str] = match name {
@@ -38,13 +30,10 @@ fn every_row_is_measured_and_each_missing_peer_is_named() {
             assert!(is_measured != is_named || name.ends_with("-cold"), "{peer}: {row} {notes}");
         }
     }
-    assert!(rows[0]["params"]["files_with_a_line"].as_u64().unwrap() > 0);
+    assert!(rows(&report)[0]["params"]["files_with_a_line"].as_u64().unwrap() > 0);
 }
 
 #[test]
 fn a_stop_ends_it() {
-    let stop = Stop::default();
-    stop.set();
-    let hooks = SearchHooks { stop: Some(stop) };
-    assert_eq!(run_search_with(&args(), &hooks).unwrap(), EXIT_STOPPED);
+    assert_eq!(run(stopped()).unwrap(), EXIT_STOPPED);
 }

@@ -32,6 +32,12 @@ fn volume() -> Volume {
     volume
 }
 
+/// Opens a device whose buffers have guards.
+fn guarded() -> Gpu {
+    fail_call(None);
+    Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device")
+}
+
 /// A batch of changes of the root directory, and the twins' answer.
 fn changes(gpu: &Gpu, volume: &Volume) -> (Batch, Rebuilt) {
     let copy = HostCopy::of(volume).expect("copied");
@@ -92,7 +98,7 @@ fn work(gpu: &Gpu, volume: &Volume, (batch, rebuilt): &(Batch, Rebuilt)) {
 fn whichever_call_fails_the_answers_are_right() {
     let volume = volume();
     // Guards show a device that continues to write to memory that is no longer its own.
-    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let gpu = guarded();
     fail_call(None);
     let known = changes(&gpu, &volume);
     work(&gpu, &volume, &known);
@@ -123,7 +129,7 @@ fn whichever_call_fails_kept_paths_are_answered_by_what_was_recorded_for_them() 
         volume.resolve_into(&options, &paths, &mut answers.rows(60)).expect("the CPU engine");
         format!("{answers:?}")
     });
-    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let gpu = guarded();
     let ask = || {
         gpu.context.device.free_spares();
         let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).ok();
@@ -158,7 +164,7 @@ fn a_device_that_never_ends_its_work_is_given_up() {
     let volume = volume();
     fail_call(None);
     // The guards would show memory that was freed, or read, while the device may write to it.
-    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let gpu = guarded();
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let paths: PathSet = (0..60).map(|number| format!("/file {number}")).collect();
     let expected = volume.resolve_batch(&options, &paths.view().iter().collect::<Vec<_>>());
@@ -196,7 +202,7 @@ fn a_device_that_never_ends_its_work_is_given_up() {
 fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
     let volume = volume();
     fail_call(None);
-    let gpu = Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
+    let gpu = guarded();
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let paths: Vec<String> = (0..50).map(|number| format!("/file {number}")).collect();
     // Returns whether the call came before the end of the batch.
@@ -242,12 +248,36 @@ fn whichever_call_fails_while_a_device_is_opened_it_is_told() {
     fail_call(None);
 }
 
+/// Has each call of a search fail once: memory is short, and the device is lost. `search` returns the
+/// failure, and how many of three questions the device answered; `is_survived` says what it may return where
+/// memory is short.
+fn each_call_fails(
+    search: &dyn Fn(&Gpu) -> (Option<String>, u32),
+    is_survived: impl Fn(&Option<String>, u32) -> bool,
+) {
+    let gpu = guarded();
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+    let count = calls();
+    assert!(count > 20, "only {count} calls");
+    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
+        for call in 0..count {
+            fail_call(Some((call, code)));
+            let (failure, answered) = search(&gpu);
+            assert!(is_survived(&failure, answered), "call {call}: {code}: {failure:?}, {answered}");
+        }
+    }
+    for call in 0..count {
+        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
+        let (failure, answered) = search(&gpu);
+        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
+    }
+    fail_call(None);
+    assert_eq!(search(&gpu), (None, 3));
+}
+
 #[test]
 fn whichever_call_fails_no_text_is_missed() {
-    let open =
-        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
-    fail_call(None);
-    let gpu = open();
     let mut patterns = Patterns::default();
     assert!(patterns.or(&steps("needle")));
     let long = [&b"x".repeat(100_000)[..], b"needle"].concat();
@@ -270,26 +300,9 @@ fn whichever_call_fails_no_text_is_missed() {
         }
         (scan.failure(), answered)
     };
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
-    let count = calls();
-    assert!(count > 20, "only {count} calls");
-    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
-        for call in 0..count {
-            fail_call(Some((call, code)));
-            let (failure, answered) = search(&gpu);
-            assert!(failure.is_none() && answered >= 2, "call {call}: {code}: {failure:?}, {answered}");
-        }
-    }
-    for call in 0..count {
-        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
-        let (failure, answered) = search(&gpu);
-        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
-    }
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
-    drop(gpu);
-    let hanging = open();
+    each_call_fails(&search, |failure, answered| failure.is_none() && answered >= 2);
+    // A device that hangs answers nothing.
+    let hanging = guarded();
     fail_call(Some((0, vk::Result::TIMEOUT)));
     let (failure, answered) = search(&hanging);
     assert!(failure.is_some_and(|why| why.contains("lost")) && answered == 0);
@@ -299,10 +312,6 @@ fn whichever_call_fails_no_text_is_missed() {
 
 #[test]
 fn whichever_call_fails_no_hash_is_wrong() {
-    let open =
-        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
-    fail_call(None);
-    let gpu = open();
     let long = b"x".repeat(100_000);
     let texts: [&[u8]; 3] = [b"short", b"", &long];
     let expected = texts.map(|text| *blake3::hash(text).as_bytes());
@@ -319,26 +328,9 @@ fn whichever_call_fails_no_hash_is_wrong() {
         }
         (hasher.failure(), answered)
     };
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
-    let count = calls();
-    assert!(count > 20, "only {count} calls");
-    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
-        for call in 0..count {
-            fail_call(Some((call, code)));
-            let (failure, answered) = search(&gpu);
-            assert!(failure.is_none() && answered >= 2, "call {call}: {code}: {failure:?}, {answered}");
-        }
-    }
-    for call in 0..count {
-        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
-        let (failure, answered) = search(&gpu);
-        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
-    }
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
-    drop(gpu);
-    let hanging = open();
+    each_call_fails(&search, |failure, answered| failure.is_none() && answered >= 2);
+    // A device that hangs answers nothing.
+    let hanging = guarded();
     fail_call(Some((0, vk::Result::TIMEOUT)));
     let (failure, answered) = search(&hanging);
     assert!(failure.is_some_and(|why| why.contains("lost")) && answered == 0);
@@ -348,10 +340,6 @@ fn whichever_call_fails_no_hash_is_wrong() {
 
 #[test]
 fn whichever_call_fails_no_path_is_lost() {
-    let open =
-        || Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device");
-    fail_call(None);
-    let gpu = open();
     let mut needles = Needles::default();
     assert!(needles.and(b"b", true));
     // Returns the failure, and for how many searches the device answered.
@@ -370,26 +358,7 @@ fn whichever_call_fails_no_path_is_lost() {
         }
         (paths.failure(), answered)
     };
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
-    let count = calls();
-    assert!(count > 20, "only {count} calls");
-    for code in [vk::Result::ERROR_OUT_OF_DEVICE_MEMORY, vk::Result::ERROR_OUT_OF_HOST_MEMORY] {
-        for call in 0..count {
-            fail_call(Some((call, code)));
-            let (failure, answered) = search(&gpu);
-            let is_told = failure.is_some() && answered == 0;
-            assert!(
-                is_told || failure.is_none() && answered >= 2,
-                "call {call}: {code}: {failure:?}, {answered}"
-            );
-        }
-    }
-    for call in 0..count {
-        fail_call(Some((call, vk::Result::ERROR_DEVICE_LOST)));
-        let (failure, answered) = search(&gpu);
-        assert!(failure.is_some() || answered == 3, "call {call}: {answered}");
-    }
-    fail_call(None);
-    assert_eq!(search(&gpu), (None, 3));
+    each_call_fails(&search, |failure, answered| {
+        failure.is_some() && answered == 0 || failure.is_none() && answered >= 2
+    });
 }

@@ -12,11 +12,12 @@
 
 use lanefs_alloc::{LARGEST, LaneAlloc, calloc, free, malloc, malloc_aligned, realloc, usable_size};
 use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::settings::SoakArguments;
 use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 const USAGE: &str =
     "usage: alloc_soak [--seconds N | --phases N] [--turns N] [--seed N] [--mib N] [--plant share|leak]";
@@ -81,31 +82,22 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut all = Arguments {
-        seconds: 600,
-        phases: None,
-        turns: TURNS,
-        seed: clock.as_nanos() as u64 >> 10,
-        mib: 256,
-        plant: None,
+    let names = ["--seconds", "--phases", "--turns", "--seed", "--mib", "--plant"];
+    let given = SoakArguments::of_process(USAGE, &names)?;
+    let plant = match given.get("--plant") {
+        None => None,
+        Some("share") => Some(Plant::Share),
+        Some("leak") => Some(Plant::Leak),
+        Some(_) => return Err(USAGE.to_owned()),
     };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or(USAGE)?;
-        let number = || value.parse().map_err(|_| format!("{word} {value}: a whole number was expected"));
-        match (word.as_str(), value.as_str()) {
-            ("--seconds", _) => all.seconds = number()?,
-            ("--phases", _) => all.phases = Some(number()?),
-            ("--turns", _) => all.turns = number()? as usize,
-            ("--seed", _) => all.seed = number()?,
-            ("--mib", _) => all.mib = number()?,
-            ("--plant", "share") => all.plant = Some(Plant::Share),
-            ("--plant", "leak") => all.plant = Some(Plant::Leak),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    Ok(all)
+    Ok(Arguments {
+        seconds: given.seconds()?,
+        phases: given.number("--phases")?,
+        turns: given.number("--turns")?.map_or(TURNS, |turns| turns as usize),
+        seed: given.seed()?,
+        mib: given.number("--mib")?.unwrap_or(256),
+        plant,
+    })
 }
 
 /// An object in use, filled with bytes that follow from its seed.

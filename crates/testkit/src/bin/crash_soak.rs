@@ -6,11 +6,12 @@
 //! 1: the failure is on standard output, with the name of the state; 2: the arguments are wrong.
 
 use lanefs_testkit::crash::{Case, CrashFailure, Effort, Tally, all_workloads, run_case, run_many};
+use lanefs_testkit::settings::SoakArguments;
 use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 const USAGE: &str = "usage: crash_soak [--seconds N] [--seed N] [--case seq2:1234:cut57:choice9]";
@@ -22,20 +23,9 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut all = Arguments { seconds: 600, seed: clock.as_nanos() as u64 >> 10, case: None };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or(USAGE)?;
-        let number = || value.parse().map_err(|_| format!("{word} {value}: a whole number was expected"));
-        match word.as_str() {
-            "--seconds" => all.seconds = number()?,
-            "--seed" => all.seed = number()?,
-            "--case" => all.case = Some(value.parse()?),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
-    Ok(all)
+    let given = SoakArguments::of_process(USAGE, &["--seconds", "--seed", "--case"])?;
+    let case = given.get("--case").map(str::parse).transpose()?;
+    Ok(Arguments { seconds: given.seconds()?, seed: given.seed()?, case })
 }
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
-//! Random tests until `LANEFS_SECONDS` have passed (default: an hour), or until one fails.
+//! Random tests until the time is over, or until one fails.
 //!
-//! Volumes in memory and in a file are compared with the model, with hostile images in between. `LANEFS_SEED`
-//! is the first seed; by default it comes from the clock. Exit code 0: nothing was found; 1: the failure is
-//! on standard output.
+//! `soak [--seconds N] [--seed N]`: volumes in memory and in a file are compared with the model, with hostile
+//! images in between, one seed after the other, the first one in any case. The default seed comes from the
+//! clock. Exit code 0: nothing was found; 1: the failure is on standard output; 2: the arguments are wrong.
 
 use lanefs::InodeSize;
 use lanefs_testkit::engine::Engine;
@@ -10,17 +10,29 @@ use lanefs_testkit::mutate::{bases, run_case};
 use lanefs_testkit::ops::{Limits, PROFILES};
 use lanefs_testkit::run::{Setup, sequence};
 use lanefs_testkit::seeded::Seeded;
-use lanefs_testkit::settings::Seeds;
+use lanefs_testkit::settings::SoakArguments;
 use lanefs_testkit::volume::{VolumeEngine, options};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+const USAGE: &str = "usage: soak [--seconds N] [--seed N]";
 
 /// Hostile images for each seed.
 const IMAGES: u64 = 200;
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    match soak() {
+    let arguments = SoakArguments::of_process(USAGE, &["--seconds", "--seed"]);
+    let limits = arguments.and_then(|given| Ok((given.seconds()?, given.seed()?)));
+    let (seconds, seed) = match limits {
+        Ok(limits) => limits,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    eprintln!("seed {seed}, {seconds} seconds");
+    match soak(Duration::from_secs(seconds), seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             println!("{text}");
@@ -29,26 +41,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn soak() -> Result<(), String> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let default_count = if std::env::var_os("LANEFS_SEQUENCES").is_none() { u64::MAX } else { 1 };
-    let seeds = Seeds::from_environment("LANEFS_SEQUENCES", now.as_nanos() as u64 >> 10, default_count);
-    let hour = Instant::now() + Duration::from_secs(3600);
-    let bounded =
-        std::env::var_os("LANEFS_SECONDS").is_some() || std::env::var_os("LANEFS_SEQUENCES").is_some();
+fn soak(limit: Duration, first: u64) -> Result<(), String> {
+    let start = Instant::now();
     let dir = tempfile::tempdir().map_err(|error| format!("no directory for temporary files: {error}"))?;
     let image = dir.path().join("volume.lane");
     let hostile = bases()?;
     let weights: Vec<u64> = hostile.iter().map(|base| base.weight).collect();
     let (mut reported, mut done) = (Instant::now(), 0u64);
-    for seed in seeds.take_while(|_| bounded || Instant::now() < hour) {
+    for seed in first.. {
         for profile in PROFILES {
             let inode_size = if seed % 3 == 0 { InodeSize::B128 } else { InodeSize::B256 };
             let setup = Setup {
                 profile,
                 limits: Limits::VOLUME,
                 compare_every: 50,
-                replay: "LANEFS_SEED={seed} LANEFS_SEQUENCES=1 make soak",
+                replay: "make soak SEED={seed} SECONDS=0",
                 make_small: true,
             };
             let in_file = seed % 4 == 0;
@@ -68,6 +75,9 @@ fn soak() -> Result<(), String> {
             run_case(&hostile[Seeded::new(!seed).weighted(&weights)], seed)?;
         }
         done += 1;
+        if start.elapsed() >= limit {
+            break;
+        }
         if reported.elapsed() > REPORT_EVERY {
             eprintln!("{done} seeds, the last one {seed}: nothing found");
             reported = Instant::now();

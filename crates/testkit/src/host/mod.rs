@@ -19,10 +19,10 @@
 mod calls;
 pub(crate) mod identity;
 
-use crate::engine::{EngineError, EngineResult, Handle, Stamp, Stat};
+use crate::engine::{EngineError, EngineResult, Handle, Stat};
 use crate::ops::Limits;
 use identity::As;
-use lanefs::{Caller, Time};
+use lanefs::Caller;
 use lanefs_format::{Code, FileKind};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -190,26 +190,9 @@ impl Host {
 
     fn stat_of(&self, fd: BorrowedFd<'_>) -> EngineResult<Stat> {
         let s = rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH).map_err(error)?;
-        let kind = FileKind::from_mode(s.st_mode as u16).ok_or(Code::Unsupported)?;
-        let time =
-            |seconds: i64, nanoseconds: u64| Stamp::Exactly(Time::from_parts(seconds, nanoseconds as u32));
-        let directory = kind == FileKind::Directory;
-        Ok(Stat {
-            kind,
-            perm: s.st_mode as u16 & 0o7777,
-            links: if directory && !self.counts_directories { u32::MAX } else { s.st_nlink as u32 },
-            uid: s.st_uid,
-            gid: s.st_gid,
-            size: if directory { 0 } else { s.st_size as u64 },
-            rdev: s.st_rdev,
-            times: [
-                time(s.st_atime, s.st_atime_nsec as u64),
-                time(s.st_mtime, s.st_mtime_nsec as u64),
-                time(s.st_ctime, s.st_ctime_nsec as u64),
-                Stamp::UNKNOWN,
-            ],
-            id: s.st_ino,
-        })
+        let stat = Stat::of_host(&s).ok_or(Code::Unsupported)?;
+        let counts = stat.kind != FileKind::Directory || self.counts_directories;
+        Ok(Stat { links: if counts { stat.links } else { u32::MAX }, ..stat })
     }
 
     fn named(&self, dir: Handle, name: &[u8]) -> EngineResult<Stat> {

@@ -75,11 +75,6 @@ impl Model {
         Ok(())
     }
 
-    /// Bytes that an inode's attributes take, names included.
-    pub fn xattr_bytes(&self, handle: Handle) -> usize {
-        self.nodes.get(&handle).map_or(0, |n| n.xattrs.iter().map(|(k, v)| k.len() + v.len()).sum())
-    }
-
     pub(super) fn xattr_names(&self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {
         Ok(self.node(handle)?.xattrs.keys().cloned().collect())
     }

@@ -1,9 +1,9 @@
 //! An image under mutation: a copy-on-write view of a base, whose checksums can be made valid again.
 
-use super::image::{Image, MetadataBlock};
+use super::image::{Image, MetadataBlock, seal_inodes};
 use crate::seeded::Seeded;
 use lanefs_format::superblock::fields;
-use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header, inode};
+use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header};
 use std::collections::BTreeMap;
 
 /// An image under mutation.
@@ -74,7 +74,7 @@ impl<'i> Editor<'i> {
                     let seed = fields::CHECKSUM_SEED.read(block).unwrap_or(0);
                     Checksummer::new(seed).seal(kind, 0, block, inode_size);
                 }
-                BlockKind::Inodes => self.seal_inodes(&sums, (at, home), inode_size),
+                BlockKind::Inodes => seal_inodes(&sums, home, self.edit(at), inode_size),
                 _ => drop(sums.seal(kind, home, self.edit(at), inode_size)),
             }
         }
@@ -97,15 +97,6 @@ impl<'i> Editor<'i> {
         for commit in commits {
             let content = commit.content(|at| self.block(at));
             commit.seal(sums, self.edit(commit.record), content);
-        }
-    }
-
-    fn seal_inodes(&mut self, sums: &Checksummer, (at, home): (u64, u64), inode_size: usize) {
-        for (i, one) in self.edit(at).chunks_exact_mut(inode_size).enumerate() {
-            if inode::MODE.read(one) != Some(0) {
-                let sum = sums.of(home + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
-                inode::CHECKSUM.write(one, sum);
-            }
         }
     }
 

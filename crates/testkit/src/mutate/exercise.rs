@@ -5,6 +5,7 @@ use super::work::{open_again, work};
 use crate::naive::{Naive, Source};
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
+use crate::volume::findings;
 use lanefs::format::BLOCK;
 use lanefs::{
     Access, Allocate, Caller, Device, FileKind, Ino, IoBufMut, MemoryDevice, OpenOptions, RenameMode,
@@ -108,13 +109,12 @@ fn sound(volume: &Volume, when: &str) -> Result<(), String> {
     match volume.check(false, &|_, _| {}) {
         Ok(report) if report.findings.is_empty() => Ok(()),
         Ok(report) => {
-            let texts: Vec<String> = report
-                .findings
-                .iter()
-                .take(5)
-                .map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text))
-                .collect();
-            Err(format!("{when}, the check finds {}: {}", report.findings.len(), texts.join("; ")))
+            let texts = findings(&report);
+            Err(format!(
+                "{when}, the check finds {}: {}",
+                texts.len(),
+                texts[..texts.len().min(5)].join("; ")
+            ))
         }
         Err(error) => Err(format!("{when}, the check fails: {error}")),
     }

@@ -3,8 +3,8 @@
 use super::log::JournalLog;
 use lanefs_format::superblock::{Superblock, fields};
 use lanefs_format::{
-    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, GROUP, SUPERBLOCK_COPY,
-    chunk_entry, group, inode,
+    BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, CHUNK_HEADER_BLOCKS, CHUNKS_PER_GROUP, Checksummer, GROUP,
+    SUPERBLOCK_COPY, chunk_entry, group, inode,
 };
 use std::collections::BTreeMap;
 
@@ -139,12 +139,7 @@ impl Image {
                             field.write(one, 1_000_000_000);
                         }
                     }
-                    for (i, one) in block.chunks_exact_mut(size).enumerate() {
-                        if inode::MODE.read(one) != Some(0) {
-                            let sum = sums.of(home + (i * size) as u64, one, Some(inode::CHECKSUM));
-                            inode::CHECKSUM.write(one, sum);
-                        }
-                    }
+                    seal_inodes(&sums, home, block, size);
                 }
                 BlockKind::Superblock => {
                     fields::CREATED.write(block, 0);
@@ -152,6 +147,16 @@ impl Image {
                 }
                 _ => {}
             }
+        }
+    }
+}
+
+/// Makes the checksums of a block's inodes valid. Free ones keep what they have.
+pub(super) fn seal_inodes(sums: &Checksummer, home: u64, block: &mut [u8], inode_size: usize) {
+    for (i, one) in block.chunks_exact_mut(inode_size).enumerate() {
+        if inode::MODE.read(one) != Some(0) {
+            let sum = sums.of(home + (i * inode_size) as u64, one, Some(inode::CHECKSUM));
+            inode::CHECKSUM.write(one, sum);
         }
     }
 }

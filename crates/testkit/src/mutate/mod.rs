@@ -22,7 +22,7 @@ pub use log::{JournalLog, LoggedCommit};
 pub use mutation::mutate;
 
 use crate::seeded::Seeded;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::watchdog::guarded;
 
 /// Describes the mutations of a case in words.
 pub fn describe(base: &MutationBase, seed: u64) -> String {
@@ -62,8 +62,5 @@ pub fn run_kept(case: &KeptCase, base: &MutationBase, seed: u64) -> Result<Exerc
 /// Works on an image. A panic is an error.
 fn run(editor: Editor<'_>, base: &MutationBase, numbers: &mut Seeded) -> Result<ExerciseEffort, String> {
     let bytes = editor.into_bytes(numbers);
-    catch_unwind(AssertUnwindSafe(|| exercise(bytes, base, numbers))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        Err(format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
-    })
+    guarded(|| exercise(bytes, base, numbers))
 }

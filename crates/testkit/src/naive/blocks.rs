@@ -49,6 +49,8 @@ pub struct Naive<'s> {
     pub(super) superblock: Superblock,
     /// False for a volume whose file data may be damaged.
     verifies_data: bool,
+    /// True for a volume that no crash and no lack of space has left bytes past the ends of files.
+    pub(super) has_clear_ends: bool,
     /// Metadata blocks that verified, with their kinds, by position.
     verified: RefCell<HashMap<u64, Verified>>,
     pub(super) claims: Claims,
@@ -69,6 +71,7 @@ impl<'s> Naive<'s> {
             copies,
             superblock,
             verifies_data: true,
+            has_clear_ends: false,
             verified: RefCell::default(),
             claims: Claims::default(),
             visited: RefCell::default(),
@@ -78,6 +81,11 @@ impl<'s> Naive<'s> {
     /// Reads file data without a look at their checksums: a repair keeps data that do not verify.
     pub fn with_damaged_data(self) -> Self {
         Naive { verifies_data: false, ..self }
+    }
+
+    /// Demands zeros past the ends of files, which a crash and a full volume may leave otherwise.
+    pub fn with_clear_ends(self) -> Self {
+        Naive { has_clear_ends: true, ..self }
     }
 
     /// The newest bytes of a block.

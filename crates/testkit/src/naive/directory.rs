@@ -5,7 +5,7 @@ use super::bytes::Words;
 use super::hash::hash;
 use super::inode::Inode;
 use super::{BLOCK, Read, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Bytes in a unit of a leaf.
@@ -64,6 +64,12 @@ impl<'s> Naive<'s> {
             for i in 0..extent.blocks {
                 dir.read_leaf(extent.first + i, extent.at + i * BLOCK)?;
             }
+        }
+        let mut names = BTreeSet::new();
+        for entry in dir.entries.values().filter(|entry| !entry.is_dummy()) {
+            ensure(names.insert(&entry.name), || {
+                format!("{:?} is there twice", String::from_utf8_lossy(&entry.name))
+            })?;
         }
         dir.check_room()?;
         dir.check_list()?;

@@ -153,7 +153,10 @@ impl Naive<'_> {
                 if offset >= size {
                     return wrong(format!("written blocks behind the end, at {offset}"));
                 }
-                block.truncate((size - offset).min(BLOCK) as usize);
+                let past_end = block.split_off((size - offset).min(BLOCK) as usize);
+                ensure(!self.has_clear_ends || past_end.iter().all(|byte| *byte == 0), || {
+                    format!("bytes past the end, in the block at {offset}")
+                })?;
                 content.push((offset, block));
             }
         }

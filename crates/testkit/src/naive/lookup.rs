@@ -26,6 +26,10 @@ impl Directory<'_, '_> {
         let tail = self.inode.tail();
         let (root, entries) = if tail.len() == 160 { (tail.u64(96), 28) } else { (tail.u64(8), 8) };
         let at = root / BLOCK * BLOCK;
+        let units = &tail[tail.len() - entries..];
+        ensure(root & 3 == 1 || units.iter().all(|unit| *unit == 0), || {
+            format!("a small index beside the root {root:#x}")
+        })?;
         match root & 3 {
             0 => ensure(root == 0 && self.entries.is_empty(), || format!("root {root:#x}")).map(|()| 0),
             1 => self.check_small(at, entries).map(|()| 0),

@@ -152,6 +152,7 @@ impl Naive<'_> {
             let good = entry.name == format!("{:x}", entry.inode).as_bytes();
             ensure(good, || format!("an entry of inode {}", entry.inode))?;
             if entry.inode != number {
+                ensure(!self.superblock.clean, || format!("inode {} on a closed volume", entry.inode))?;
                 ensure(self.name(entry.inode), || format!("inode {} has a name", entry.inode))?;
                 self.visit_listed(entry.inode)?;
             }

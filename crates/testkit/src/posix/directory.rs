@@ -1,7 +1,7 @@
 //! A directory of the host, which the kernel serves.
 
 use super::{PosixFs, User};
-use crate::engine::{Stamp, Stat};
+use crate::engine::Stat;
 use crate::host::identity::As;
 use lanefs::{SetAttr, Time};
 use lanefs_format::{Code, FileKind};
@@ -32,25 +32,7 @@ impl TestDirectory {
 }
 
 fn stat(s: &rustix::fs::Stat) -> Result<Stat> {
-    let kind =
-        FileKind::from_mode(s.st_mode as u16).ok_or(Errno::from_raw_os_error(Code::Unsupported.errno()))?;
-    let time = |seconds, nanoseconds: u64| Stamp::Exactly(Time::from_parts(seconds, nanoseconds as u32));
-    Ok(Stat {
-        kind,
-        perm: s.st_mode as u16 & 0o7777,
-        links: s.st_nlink as u32,
-        uid: s.st_uid,
-        gid: s.st_gid,
-        size: if kind == FileKind::Directory { 0 } else { s.st_size as u64 },
-        rdev: s.st_rdev,
-        times: [
-            time(s.st_atime, s.st_atime_nsec as u64),
-            time(s.st_mtime, s.st_mtime_nsec as u64),
-            time(s.st_ctime, s.st_ctime_nsec as u64),
-            Stamp::UNKNOWN,
-        ],
-        id: s.st_ino,
-    })
+    Stat::of_host(s).ok_or(Errno::from_raw_os_error(Code::Unsupported.errno()))
 }
 
 fn timespec(time: Time) -> Timespec {

@@ -11,9 +11,9 @@ pub use tree::compare as compare_trees;
 use crate::engine::{Engine, EngineResult};
 use crate::model::{Model, ROOT};
 use crate::ops::{Generator, Limits, Op, Profile, apply};
+use crate::watchdog::guarded;
 use lanefs::Time;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A full volume must really be full. This many bytes may be left: for metadata chunks that no longer fit,
 /// and for the metadata of one operation.
@@ -159,14 +159,6 @@ impl Model {
     fn clone_if(&self, wanted: bool) -> Option<Model> {
         wanted.then(|| self.clone())
     }
-}
-
-/// A panic is a failure like any other: it is reported with its operations, and shrunk.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        Err(format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
-    })
 }
 
 /// Executes given operations and compares after each and at the end. The error is the index of the operation

@@ -31,3 +31,16 @@ fn canary_memory_that_is_not_given_back_is_noticed() {
     let text = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.code() == Some(1) && text.contains("of the bytes in use"), "{text}");
 }
+
+#[test]
+fn each_soak_refuses_arguments_that_it_does_not_have() {
+    // `soak` once took its limits from the environment, and none of the arguments that `make soak` gives.
+    let programs =
+        [env!("CARGO_BIN_EXE_alloc_soak"), env!("CARGO_BIN_EXE_crash_soak"), env!("CARGO_BIN_EXE_soak")];
+    for program in programs {
+        for arguments in [&["--years", "1"][..], &["--seconds"], &["--seed", "one"]] {
+            let done = Command::new(program).args(arguments).output().expect("run");
+            assert_eq!(done.status.code(), Some(2), "{program} {arguments:?}");
+        }
+    }
+}

@@ -103,6 +103,7 @@ const ROWS: &[Row] = &[
         let (at, _) = some_entry(e, is_entry);
         e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize + dir::entry::SIZE] = b'/';
     }),
+    row("a name is there twice", "small-256", &["entry-duplicate"], name_twice),
     row("an entry does not lead back", "tree-256", &[], |e| {
         let (at, _) = some_entry(e, is_entry);
         dir::entry::PREVIOUS.write(&mut e.edit(at & !(BLOCK - 1))[(at % BLOCK) as usize..], 0);
@@ -196,6 +197,14 @@ const ROWS: &[Row] = &[
             |one| {
                 one[size.small_units()] = 0;
             },
+        );
+    }),
+    row("a tree stands beside a small index", "tree-256", &["small-index"], |e| {
+        let size = e.base().superblock.inode_size;
+        with_inode(
+            e,
+            |one| is_directory(one) && root_word(one) & 3 == 3,
+            |one| one[size.small_units()] = dir::LEAF_HEADER_UNITS as u8,
         );
     }),
     row("a directory's root does not exist", "tree-256", &[], |e| {
@@ -484,6 +493,25 @@ fn some_entry(e: &Editor<'_>, fits: impl Fn(&[u8]) -> bool) -> (u64, Vec<u8>) {
         }
     }
     panic!("the base has such an entry");
+}
+
+/// Gives a name of a small directory to another entry of it, with all that finds the entry.
+fn name_twice(e: &mut Editor<'_>) {
+    let is_short = |entry: &[u8]| dir::entry::NAME_LEN.read(entry) == Some(2);
+    let hash_of = |entry: &[u8]| dir::entry::HASH.read(entry).unwrap_or(0);
+    let (first, one) = some_entry(e, is_short);
+    let (second, _) = some_entry(e, |entry| is_short(entry) && hash_of(entry) != hash_of(&one));
+    let (leaf, inside) = (second & !(BLOCK - 1), (second % BLOCK) as usize);
+    assert_eq!(first & !(BLOCK - 1), leaf, "both entries lie in one leaf");
+    let size = e.base().superblock.inode_size;
+    let at = dir::leaf::OWNER.read(e.block(leaf)).unwrap_or(0) * size.bytes();
+    let other = &mut e.edit(leaf)[inside..];
+    dir::entry::HASH.write(other, hash_of(&one));
+    other[dir::entry::SIZE..][..2].copy_from_slice(&one[dir::entry::SIZE..][..2]);
+    let node = &mut e.edit(at)[(at % BLOCK) as usize..];
+    let unit = (inside as u64 / UNIT) as u8;
+    let slot = (0..size.small_entries()).find(|slot| node[size.small_units() + slot] == unit);
+    node[size.small_tags() + slot.expect("the directory is small")] = dir::small_tag(hash_of(&one));
 }
 
 /// A region index block and the number of a slot in use.

@@ -1,11 +1,7 @@
-//! State that the parts share, and the start of new systems.
+//! State that the parts share.
 
 use super::sizes::Sizes;
-use crate::error::{Error, Result};
 use crate::session::Session;
-use crate::systems::lane::Lane;
-use crate::systems::peers::{Host, Medium, SpaceRequest};
-use tempfile::TempDir;
 
 /// The benchmark under way.
 pub(super) type ConcurrencyBench = Session<Settings>;
@@ -13,31 +9,4 @@ pub(super) type ConcurrencyBench = Session<Settings>;
 /// Settings of this benchmark alone.
 pub(super) struct Settings {
     pub(super) sizes: Sizes,
-}
-
-/// New, empty systems: a memory volume of LaneFS and every available peer.
-pub(super) struct ConcurrencySystems {
-    pub(super) lane: Lane,
-    pub(super) hosts: Vec<Host>,
-}
-
-impl ConcurrencyBench {
-    /// Makes new systems in memory with room for `need`.
-    pub(super) fn systems(&mut self, need: SpaceRequest) -> Result<ConcurrencySystems> {
-        let hosts = self.hosts(need, Medium::Memory)?;
-        Ok(ConcurrencySystems { lane: Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?, hosts })
-    }
-}
-
-/// Makes a directory for volumes in files among the temporary files; its value removes it.
-pub(super) fn temp_dir() -> Result<TempDir> {
-    TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))
-}
-
-/// Fails if a system gave a wrong number of right answers: its time then means nothing.
-pub(super) fn expect(system: &str, what: &'static str, found: u64, expected: u64) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Wrong { system: system.into(), what, found, expected })
 }

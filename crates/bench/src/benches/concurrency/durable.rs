@@ -1,6 +1,6 @@
 //! `durable-*`: small files that survive a crash, one by one and many at once.
 
-use super::bench::{ConcurrencyBench, temp_dir};
+use super::bench::ConcurrencyBench;
 use super::files::Files;
 use crate::error::{Error, Result};
 use crate::measure::report::Row;
@@ -10,6 +10,7 @@ use crate::measure::values::{LANEFS, Values};
 use crate::systems::lane::Lane;
 use crate::systems::peers::{Host, Medium, SpaceRequest, probe};
 use crate::systems::system::{Named, System};
+use crate::systems::temporary::temp_dir;
 use crate::systems::workload::{Strings, flat_names};
 use lanefs::{CreateOptions, Stats, Volume};
 use std::ffi::CStr;

@@ -1,12 +1,13 @@
 //! `fill-*`: rate at which a cold volume's data becomes resident, beside `fio` on the same file.
 
-use super::bench::{ConcurrencyBench, expect, temp_dir};
+use super::bench::ConcurrencyBench;
 use super::fio::Job;
 use super::stamp::{self, is_stamped, stamp};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
+use crate::systems::temporary::temp_dir;
 use crate::systems::workload::{SEED, shuffled};
 use lanefs::{ByteRange, Caller, CreateOptions, FileContents, Ino, ReadFiles, Volume};
 use rand::rngs::StdRng;
@@ -79,7 +80,7 @@ impl FillFixture {
             done += (len as u64).max(1);
         }
         let elapsed = start.elapsed();
-        expect(LANEFS, "sequential reads", good, self.bytes.div_ceil(STEP_BYTES))?;
+        check(LANEFS, "sequential reads", good, self.bytes.div_ceil(STEP_BYTES) as usize)?;
         Ok(self.bytes as f64 / elapsed.as_secs_f64())
     }
 
@@ -105,7 +106,7 @@ impl FillFixture {
             good += contents.iter().zip(&ranges).filter(right).count();
         }
         let elapsed = start.elapsed();
-        expect(LANEFS, "random reads", good as u64, blocks.len() as u64)?;
+        check(LANEFS, "random reads", good as u64, blocks.len())?;
         Ok((blocks.len() as u64 * BLOCK) as f64 / elapsed.as_secs_f64())
     }
 }

@@ -1,11 +1,11 @@
 //! `memfs-*`: many threads create, write, read and delete small files in one directory.
 
-use super::bench::{ConcurrencyBench, expect};
+use super::bench::ConcurrencyBench;
 use super::files::Files;
 use super::rows::{MEMFS_OPERATIONS, memfs_name};
 use super::sizes::MEMFS_THREADS;
 use super::usage::{Memory, Reading, Usage};
-use crate::error::Result;
+use crate::error::{Result, check};
 use crate::measure::report::{Row, Table, short};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::{share, together};
@@ -142,7 +142,7 @@ impl<F: Files> CycleFiles<'_, F> {
             Ok(good)
         })?;
         let usage = Reading::now() - reading;
-        expect(self.files.name(), what, done.sum, self.operations() as u64)?;
+        check(self.files.name(), what, done.sum, self.operations())?;
         Ok(Phase { elapsed: done.elapsed, busy: done.busy, usage })
     }
 }

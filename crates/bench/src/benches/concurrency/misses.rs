@@ -1,11 +1,11 @@
 //! `hits-during-misses`: the delay of a thread whose data is resident by one that waits for a device.
 
-use super::bench::{ConcurrencyBench, expect};
+use super::bench::ConcurrencyBench;
 use super::paired::Paired;
 use super::sizes::Sizes;
 use super::slow::{SlowDevice, expect_hits};
 use super::stamp::{BLOCK, is_stamped, stamp};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
@@ -129,7 +129,7 @@ impl MissFixture {
             }
         };
         expect_hits(false);
-        expect(LANEFS, "reads of the hot file", good, turns)?;
+        check(LANEFS, "reads of the hot file", good, turns as usize)?;
         Ok(elapsed.as_secs_f64() * 1e9 / (2 * turns) as f64)
     }
 
@@ -141,12 +141,8 @@ impl MissFixture {
         while !end.load(Ordering::Relaxed) {
             let offset = rng.random_range(0..self.cold_blocks) * BLOCK as u64;
             let read = self.volume.read(&Caller::OWNER, self.cold, offset, &mut buffer);
-            expect(
-                LANEFS,
-                "a read of the cold file",
-                read.map_err(Error::volume("reading"))? as u64,
-                BLOCK as u64,
-            )?;
+            let len = read.map_err(Error::volume("reading"))?;
+            check(LANEFS, "a read of the cold file", len as u64, BLOCK)?;
             count += 1;
         }
         Ok(count)

@@ -26,72 +26,37 @@ const ATTRIBUTE: &[u8] = b"user.bench";
 /// Random requests; a round repeats them as often as it needs.
 const REQUESTS: usize = 4096;
 
-/// Calls of a volume, with or without concurrency control.
-trait Reads {
-    fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)>;
-    fn getattr(&self, ino: Ino) -> lanefs::Result<Attr>;
-    fn readdir(&self, caller: &Caller, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>>;
-    fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>>;
-    fn read(&self, caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> lanefs::Result<usize>;
-    fn statfs(&self) -> lanefs::Result<StatFs>;
-    fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>>;
-    fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr>;
-}
-
-/// Implements every call by the type's own of the same name.
+/// Declares the calls of a volume, with or without concurrency control, each by the type's own of that name.
 macro_rules! reads {
-    ($type:ty) => {
-        impl Reads for $type {
-            #[inline(always)]
-            fn lookup(&self, caller: &Caller, dir: Ino, name: &[u8]) -> lanefs::Result<(Ino, FileKind)> {
-                <$type>::lookup(self, caller, dir, name)
-            }
-            #[inline(always)]
-            fn getattr(&self, ino: Ino) -> lanefs::Result<Attr> {
-                <$type>::getattr(self, ino)
-            }
-            #[inline(always)]
-            fn readdir(
-                &self,
-                caller: &Caller,
-                dir: Ino,
-                from: u64,
-                max: usize,
-            ) -> lanefs::Result<Vec<DirEntry>> {
-                <$type>::readdir(self, caller, dir, from, max)
-            }
-            #[inline(always)]
-            fn readlink(&self, ino: Ino) -> lanefs::Result<Vec<u8>> {
-                <$type>::readlink(self, ino)
-            }
-            #[inline(always)]
-            fn read(
-                &self,
-                caller: &Caller,
-                ino: Ino,
-                offset: u64,
-                buffer: &mut [u8],
-            ) -> lanefs::Result<usize> {
-                <$type>::read(self, caller, ino, offset, buffer)
-            }
-            #[inline(always)]
-            fn statfs(&self) -> lanefs::Result<StatFs> {
-                <$type>::statfs(self)
-            }
-            #[inline(always)]
-            fn getxattr(&self, caller: &Caller, ino: Ino, name: &[u8]) -> lanefs::Result<Vec<u8>> {
-                <$type>::getxattr(self, caller, ino, name)
-            }
-            #[inline(always)]
-            fn resolve(&self, path: &[u8]) -> lanefs::Result<Attr> {
-                <$type>::resolve(self, path)
-            }
+    ($($call:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        trait Reads {
+            $(fn $call(&self, $($argument: $type),*) -> lanefs::Result<$answer>;)*
+        }
+        impl Reads for Volume {
+            $(#[inline(always)]
+            fn $call(&self, $($argument: $type),*) -> lanefs::Result<$answer> {
+                Volume::$call(self, $($argument),*)
+            })*
+        }
+        impl Reads for Unchecked<'_> {
+            $(#[inline(always)]
+            fn $call(&self, $($argument: $type),*) -> lanefs::Result<$answer> {
+                Unchecked::$call(self, $($argument),*)
+            })*
         }
     };
 }
 
-reads!(Volume);
-reads!(Unchecked<'_>);
+reads! {
+    lookup(caller: &Caller, dir: Ino, name: &[u8]) -> (Ino, FileKind);
+    getattr(ino: Ino) -> Attr;
+    readdir(caller: &Caller, dir: Ino, cookie: u64, max: usize) -> Vec<DirEntry>;
+    readlink(ino: Ino) -> Vec<u8>;
+    read(caller: &Caller, ino: Ino, offset: u64, buffer: &mut [u8]) -> usize;
+    statfs() -> StatFs;
+    getxattr(caller: &Caller, ino: Ino, name: &[u8]) -> Vec<u8>;
+    resolve(path: &[u8]) -> Attr;
+}
 
 /// Inodes of the volume.
 struct VolumeContents {

@@ -1,11 +1,11 @@
 //! `warm-*`: parallel reads of resident data.
 
-use super::bench::{ConcurrencyBench, expect};
+use super::bench::ConcurrencyBench;
 use super::files::Files;
 use super::rows::{WarmWorkload, warm_name, warm_names};
 use super::sizes::{Sizes, warm_threads};
 use super::stamp::{BLOCK, is_stamped, stamp};
-use crate::error::Result;
+use crate::error::{Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::in_threads;
 use crate::measure::values::{LANEFS, Values};
@@ -153,7 +153,7 @@ impl<F: Files + System> Warm for F {
                 })
             })?,
         };
-        expect(self.name(), work.name(), good, fixture.operations(work, threads) as u64)?;
+        check(self.name(), work.name(), good, fixture.operations(work, threads))?;
         Ok(elapsed)
     }
 }

@@ -1,13 +1,13 @@
 //! `gpu-create`, `gpu-unlink`, `gpu-create-flat`, `gpu-mkdir-all`, `gpu-wide-create`, `gpu-chain-create`:
 //! changes in batches.
 
-use super::bench::GpuBench;
+use super::bench::{GpuBench, mirrored};
 use super::maker::{BATCH_CHANGES, Maker, makers, share_of_device};
 use crate::error::Result;
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::Values;
-use crate::systems::lane::Lane;
+use crate::systems::lane::{Lane, bytes_for};
 use crate::systems::peers::SpaceRequest;
 use crate::systems::system::Named;
 use crate::systems::workload::{Strings, Tree, flat_names, shuffled, subdirectory_name};
@@ -28,10 +28,10 @@ fn measure(
     work: TimedChanges<'_>,
 ) -> Result<Vec<Row>> {
     let need = SpaceRequest { inodes: count as u64 + 10, bytes: count as u64 * 4096 };
-    let systems = bench.systems(need)?;
-    let cpu = Lane::new((512 << 20) + need.inodes * 1024 + need.bytes * 2)?;
+    let systems = bench.beside_ext4(need)?;
+    let cpu = Lane::new(bytes_for(need))?;
     let gpu = bench.settings.gpu.clone();
-    let mirrored = systems.mirrored(&gpu)?;
+    let mirrored = mirrored(&systems.lane, &gpu)?;
     let all = makers(&systems, &cpu, &mirrored);
     let mut values = vec![Values::default(); rows.len()];
     bench.in_turn(title, &all.iter().collect::<Vec<_>>(), |maker, run| {

@@ -1,18 +1,19 @@
 //! `gpu-exists-host` and its like: batches of paths whose answers go to columns, by the columns asked for and
 //! by the memory that has the paths.
 
-use super::bench::{GpuBench, GpuSystems};
+use super::bench::GpuBench;
 use super::column_args::{Answers, ColumnRow, Source};
 use super::lookup_engine::{LookupEngine, lookup_engines, options};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::threads::in_threads;
 use crate::measure::values::{LANEFS, Values};
+use crate::session::Systems;
 use crate::systems::lane::Lane;
 use crate::systems::system::{Expect, Named, System};
 use crate::systems::workload::{Strings, Tree, shuffled};
-use lanefs::{BatchReport, Columns, EngineExt, PathSet, ResolveOptions};
+use lanefs::{Columns, EngineExt, PathSet, ResolveOptions};
 use lanefs_gpu::Mirrored;
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -24,7 +25,7 @@ const BATCH_PATHS: usize = 16_384;
 /// Measures the rows on a tree that all systems have.
 pub(super) fn measure(
     bench: &mut GpuBench,
-    systems: &GpuSystems,
+    systems: &Systems,
     mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {
@@ -116,18 +117,11 @@ impl AskedColumns<'_> {
         };
         black_box(&columns);
         self.stop.check()?;
-        self.check(&report.map_err(Error::volume("lookups"))?)?;
+        // The device itself must have found every path.
+        let report = report.map_err(Error::volume("lookups"))?;
+        check("the device", "lookups", report.found, self.paths.len())?;
+        check("the device", "lookups without the host", report.by_device, self.paths.len())?;
         Ok(elapsed)
-    }
-
-    /// Checks that the device itself found every path.
-    fn check(&self, report: &BatchReport) -> Result<()> {
-        let expected = self.paths.len() as u64;
-        let counts = [("lookups", report.found), ("lookups without the host", report.by_device)];
-        match counts.into_iter().find(|(_, found)| *found != expected) {
-            Some((what, found)) => Err(Error::Wrong { system: "the device".into(), what, found, expected }),
-            None => Ok(()),
-        }
     }
 
     fn by_processor(&self, answers: Answers, threads: usize) -> Result<Duration> {
@@ -147,12 +141,7 @@ impl AskedColumns<'_> {
             }
             Ok(found)
         })?;
-        match found == count as u64 {
-            true => Ok(elapsed),
-            false => {
-                let (system, expected) = (self.lane.name().into(), count as u64);
-                Err(Error::Wrong { system, what: "lookups", found, expected })
-            }
-        }
+        check(self.lane.name(), "lookups", found, count)?;
+        Ok(elapsed)
     }
 }

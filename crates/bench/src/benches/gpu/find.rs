@@ -1,9 +1,10 @@
 //! `gpu-find`: all entries of a large tree by a pattern of their names.
 
-use super::bench::{GpuBench, GpuSystems};
-use crate::error::{Error, Result};
+use super::bench::GpuBench;
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
+use crate::session::Systems;
 use crate::systems::peers::{Host, run_command};
 use crate::systems::system::Named;
 use crate::systems::workload::Tree;
@@ -34,10 +35,8 @@ impl Named for Finder<'_, '_> {
 /// Returns the condition of the search.
 fn filter() -> Result<Filter> {
     let mut filter = Filter { kinds: vec![FileKind::File], ..Filter::default() };
-    if filter.names.and(PATTERN, false) {
-        return Ok(filter);
-    }
-    Err(Error::Wrong { system: "the device".into(), what: "patterns", found: 0, expected: 1 })
+    check("the device", "patterns", filter.names.and(PATTERN, false).into(), 1)?;
+    Ok(filter)
 }
 
 impl Finder<'_, '_> {
@@ -53,15 +52,7 @@ impl Finder<'_, '_> {
                     true
                 });
                 let report = found.map_err(Error::volume("a search"))?;
-                if report.by_host != 0 {
-                    let what = "leaf blocks looked at by the host";
-                    return Err(Error::Wrong {
-                        system: "the device".into(),
-                        what,
-                        found: report.by_host,
-                        expected: 0,
-                    });
-                }
+                check("the device", "leaf blocks looked at by the host", report.by_host, 0)?;
             }
             Finder::Cpu(volume) => walk(volume, volume.root(), &mut b"/".to_vec(), filter, stop, &mut count)?,
             Finder::Ext4(host) => {
@@ -108,7 +99,7 @@ fn walk(
 /// Measures on systems whose tree is on the device.
 pub(super) fn measure(
     bench: &mut GpuBench,
-    systems: &GpuSystems,
+    systems: &Systems,
     mirrored: &Mirrored<'_>,
     tree: &Tree,
 ) -> Result<()> {

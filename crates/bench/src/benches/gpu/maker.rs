@@ -1,9 +1,9 @@
 //! Engines that make changes: the device, the CPU engine, ext4.
 
-use super::bench::GpuSystems;
-use crate::error::{Error, Result};
-use crate::measure::stop::{STRIDE, Stop};
+use crate::error::{Error, Result, check};
+use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
+use crate::session::Systems;
 use crate::systems::lane::Lane;
 use crate::systems::peers::{Host, remove_tree};
 use crate::systems::system::{Named, System};
@@ -11,10 +11,9 @@ use crate::systems::workload::{Strings, chain_path};
 use lanefs::bulk::{Applied, Change};
 use lanefs::{Code, EngineExt, Ino, ResolveOptions};
 use lanefs_gpu::Mirrored;
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{Mode, OFlags, openat};
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Directory of all changes.
@@ -51,7 +50,7 @@ impl Named for Maker<'_, '_> {
 /// Lists all, the device first. The CPU engine has a volume of its own, so that its changes do not reach the
 /// mirror.
 pub(super) fn makers<'s, 'v>(
-    systems: &'s GpuSystems,
+    systems: &'s Systems,
     cpu: &'s Lane,
     mirrored: &'s Mirrored<'v>,
 ) -> Vec<Maker<'s, 'v>> {
@@ -120,8 +119,9 @@ impl Maker<'_, '_> {
     /// Makes files with contents, each in an existing directory.
     pub(super) fn create(&self, paths: &Strings, content: &[u8], stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
-            return on_host(host, paths, stop, "creating", |top, path| {
-                let file = openat(top, path, NEW_FILE, Mode::from_bits_retain(FILE_MODE.into()))?;
+            let top = host.directory(TOP)?;
+            return host.timed(paths, stop, "creating", |path| {
+                let file = openat(&top, path, NEW_FILE, Mode::from_bits_retain(FILE_MODE.into()))?;
                 rustix::io::write(file, content).map(drop)
             });
         }
@@ -131,8 +131,7 @@ impl Maker<'_, '_> {
     /// Removes files.
     pub(super) fn unlink(&self, paths: &Strings, stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
-            let remove = |top: &OwnedFd, path: &CStr| unlinkat(top, path, AtFlags::empty());
-            return on_host(host, paths, stop, "unlinking", remove);
+            return host.unlink_files(TOP, paths, stop);
         }
         self.each(paths, stop, |path| Change::Unlink { path })
     }
@@ -140,8 +139,7 @@ impl Maker<'_, '_> {
     /// Makes directories, parents first.
     pub(super) fn make_directories(&self, paths: &Strings, stop: &Stop) -> Result<Duration> {
         if let Maker::Ext4(host) = self {
-            let mode = Mode::from_bits_retain(DIRECTORY_MODE.into());
-            return on_host(host, paths, stop, "mkdir", |top, path| mkdirat(top, path, mode));
+            return host.make_subdirectories(TOP, paths, stop);
         }
         self.each(paths, stop, |path| Change::Mkdir { path, perm: DIRECTORY_MODE })
     }
@@ -192,32 +190,7 @@ impl Maker<'_, '_> {
         }
         let elapsed = start.elapsed();
         let made = answers.iter().filter(|answer| answer.code == Code::Success).count() as u64;
-        let expected = changes.len() as u64;
-        if made == expected {
-            return Ok(elapsed);
-        }
-        Err(Error::Wrong { system: self.name().into(), what: "changes", found: made, expected })
+        check(self.name(), "changes", made, changes.len())?;
+        Ok(elapsed)
     }
-}
-
-/// Applies one operation to every path relative to the directory; returns the time of all.
-fn on_host(
-    host: &Host,
-    paths: &Strings,
-    stop: &Stop,
-    what: &str,
-    operation: impl Fn(&OwnedFd, &CStr) -> rustix::io::Result<()>,
-) -> Result<Duration> {
-    let top = openat(host.root(), TOP, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let top = top.map_err(host.error("the directory"))?;
-    let paths: Vec<&CStr> = paths.iter().collect();
-    let start = Instant::now();
-    for part in paths.chunks(STRIDE) {
-        stop.check()?;
-        for path in part {
-            operation(&top, path)
-                .map_err(|error| host.error(&format!("{what} {}", path.to_string_lossy()))(error))?;
-        }
-    }
-    Ok(start.elapsed())
 }

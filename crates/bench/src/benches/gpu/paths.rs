@@ -1,11 +1,12 @@
 //! `gpu-lookup-host`, `gpu-lookup-resident`: random paths of a large tree, in the host's memory and on the
 //! device; and searches of the tree.
 
-use super::bench::{GpuBench, GpuSystems};
-use super::lookup_engine::{check, lookup_engines, options};
+use super::bench::{GpuBench, mirrored};
+use super::lookup_engine::{check_found, lookup_engines, options};
 use super::{column_args, columns};
 use crate::error::{Error, Result};
 use crate::measure::values::{LANEFS, Values};
+use crate::session::Systems;
 use crate::systems::peers::SpaceRequest;
 use crate::systems::system::{Expect, Named, System};
 use crate::systems::workload::Tree;
@@ -27,16 +28,10 @@ pub(super) fn row_names() -> Vec<&'static str> {
 /// Makes the tree, and measures all rows of it.
 pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
-    let inodes = (tree.files.len() + tree.directories.len()) as u64;
-    let systems =
-        bench.systems(SpaceRequest { inodes, bytes: tree.directories.len() as u64 * 4096 + inodes * 64 })?;
-    for system in systems.all() {
-        bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
-        system.make_tree(&tree, &bench.stop)?;
-        system.settle()?;
-    }
+    let systems = bench.beside_ext4(SpaceRequest::of(&tree))?;
+    bench.make_tree(&tree, &systems)?;
     let gpu = bench.settings.gpu.clone();
-    let mirrored = systems.mirrored(&gpu)?;
+    let mirrored = mirrored(&systems.lane, &gpu)?;
     let is_alone = bench.settings.columns.is_alone();
     let has = |bench: &GpuBench, row| !is_alone && bench.selection.has(row);
     if has(bench, FROM_HOST) || has(bench, RESIDENT) {
@@ -50,12 +45,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
 }
 
 /// Measures single answers, with all attributes.
-fn with_answers(
-    bench: &mut GpuBench,
-    systems: &GpuSystems,
-    mirrored: &Mirrored<'_>,
-    tree: &Tree,
-) -> Result<()> {
+fn with_answers(bench: &mut GpuBench, systems: &Systems, mirrored: &Mirrored<'_>, tree: &Tree) -> Result<()> {
     let (lane, requests) = (&systems.lane, tree.requests());
     let all = lookup_engines(systems, mirrored);
     let paths: PathSet = requests.iter().map(CStr::to_bytes).collect();
@@ -72,7 +62,7 @@ fn with_answers(
             let mut found = vec![Resolution::failed(Code::NotResident); paths.len()];
             let mut rows = Resolutions { list: &mut found, attributes: true };
             kept.resolve_rows(&mut rows).map_err(Error::volume("lookups"))?;
-            check(&found, found.len() as u64, paths.len())?;
+            check_found(&found, found.len() as u64, paths.len())?;
             by_all = Some(lane.resolve(None, &requests, threads, Expect::Found, &bench.stop)?);
         }
         if run > 0 {

@@ -2,7 +2,7 @@
 //! the kernel's twin.
 
 use super::bench::GpuBench;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::systems::lane::Lane;
@@ -89,14 +89,7 @@ fn count(files: usize, stop: &Stop) -> Result<(f64, f64)> {
             let counting = Counting::new(WithCache { memory: &memory, snapshot });
             let mut requests = Requests::default();
             let found = lookup(&counting, &query, flat_name(i).as_bytes(), &mut requests);
-            if found.code != Code::Success {
-                return Err(Error::Wrong {
-                    system: "the twin".into(),
-                    what: "lookups",
-                    found: 0,
-                    expected: 1,
-                });
-            }
+            check("the twin", "lookups", (found.code == Code::Success).into(), 1)?;
             // A name that found no free slot in the cache is not a hit.
             if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
                 sum += counting.sectors();

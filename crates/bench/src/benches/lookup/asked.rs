@@ -2,7 +2,7 @@
 
 use super::rows::{Beside, Work};
 use super::statx::statx_all;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::in_threads;
 use crate::measure::values::LANEFS;
@@ -103,11 +103,8 @@ impl Asked<'_> {
             }
             (Asked::Statx(_) | Asked::Map(_), _) => return Ok(None),
         };
-        let expected = requests.len() as u64;
-        if good == expected {
-            return Ok(Some(elapsed));
-        }
-        Err(Error::Wrong { system: self.named().into(), what: "lookups", found: good, expected })
+        check(self.named(), "lookups", good, requests.len())?;
+        Ok(Some(elapsed))
     }
 }
 

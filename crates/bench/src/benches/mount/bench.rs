@@ -4,6 +4,7 @@ use super::sizes::Sizes;
 use crate::error::{Error, Result};
 use crate::measure::values::LANEFS;
 use crate::session::Session;
+use crate::systems::lane::bytes_for;
 use crate::systems::peers::{Host, Medium, SpaceRequest};
 use crate::systems::served::ServedMount;
 use crate::systems::system::Named;
@@ -119,8 +120,7 @@ impl MountBench {
     /// Makes new systems in memory with room for `need`.
     pub(super) fn in_memory(&mut self, need: SpaceRequest) -> Result<InMemory> {
         let hosts = self.hosts(need, Medium::Memory)?;
-        let size = (512 << 20) + need.inodes * 1024 + need.bytes * 2;
-        let lanefs = self.mount(format!("mem:{size}").into())?;
+        let lanefs = self.mount(format!("mem:{}", bytes_for(need)).into())?;
         let mut passthrough = None;
         if let Some(tmpfs) = hosts.iter().find(|host| host.name() == "tmpfs") {
             // A directory of its own, separate from the rows of tmpfs itself.

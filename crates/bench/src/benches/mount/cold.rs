@@ -4,9 +4,9 @@ use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
 use crate::benches::read::corpus::{Corpus, CorpusRequests, MOST_BYTES};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
-use crate::measure::values::{LANEFS, Values};
+use crate::measure::values::LANEFS;
 use crate::systems::file_volume::FileSet;
 use crate::systems::peers::{Medium, SpaceRequest};
 use crate::systems::served::{ServedMount, forget};
@@ -19,9 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Minimum of ext4's rate.
 const GOAL: f64 = 1.0;
-
-/// Files of a directory.
-const FILES_PER_DIRECTORY: usize = 300;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
@@ -67,7 +64,7 @@ impl ColdSystem {
 /// Measures the row.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let files = bench.settings.sizes.cold_files;
-    let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(files);
     let requests = CorpusRequests::new(&corpus, files);
     let need = SpaceRequest { inodes: corpus.len() as u64 * 2, bytes: corpus.bytes() * 2 };
     let mut hosts = bench.hosts(need, Medium::Disk)?;
@@ -81,15 +78,11 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
         system.mounted(bench, |dir, _| make(dir, &corpus, &bench.stop))?;
     }
     systems.extend(hosts.iter().map(|host| ColdSystem::Passthrough(host.path().into())));
-    let mut values = Values::default();
-    bench.in_turn("small files", &systems.iter().collect::<Vec<_>>(), |system, run| {
-        let elapsed = system.mounted(bench, |dir, served| {
+    let systems: Vec<&ColdSystem> = systems.iter().collect();
+    let values = bench.costs("small files", &systems, requests.len(), |system| {
+        system.mounted(bench, |dir, served| {
             on_one(served.map(ServedMount::process), || read(dir, &corpus, &requests, &bench.stop))
-        })?;
-        if run > 0 {
-            values.add_each(system.name(), elapsed, requests.len());
-        }
-        Ok(())
+        })
     })?;
     let row = values.row(COLD, "ns/file").map(|row| {
         row.param("files", files)
@@ -145,13 +138,8 @@ fn read(dir: &Path, corpus: &Corpus, requests: &CorpusRequests, stop: &Stop) -> 
         good += u64::from(corpus.is_right(*file, &buffer[..len]));
     }
     let elapsed = start.elapsed();
-    let expected = requests.len() as u64;
-    if good == expected {
-        Ok(elapsed)
-    } else {
-        let system = dir.display().to_string();
-        Err(Error::Wrong { system, what: "small files", found: good, expected })
-    }
+    check(&dir.display().to_string(), "small files", good, requests.len())?;
+    Ok(elapsed)
 }
 
 fn failed(what: &str, path: &CStr) -> impl FnOnce(rustix::io::Errno) -> Error {

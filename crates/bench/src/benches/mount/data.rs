@@ -2,7 +2,7 @@
 
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::rows::DATA;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::systems::peers::{Host, Medium, SpaceRequest, probe};
@@ -154,11 +154,7 @@ fn read(dir: &Path, bytes: u64, stop: &Stop) -> Result<Duration> {
         good += u64::from(buffer[..16] == expected[..16] && buffer[CALL_BYTES - 1] == part as u8 ^ 0x5a);
     }
     let elapsed = start.elapsed();
-    let expected = bytes / CALL_BYTES as u64;
-    if good != expected {
-        let system = dir.display().to_string();
-        return Err(Error::Wrong { system, what: "parts of a file", found: good, expected });
-    }
+    check(&dir.display().to_string(), "parts of a file", good, bytes as usize / CALL_BYTES)?;
     Ok(elapsed)
 }
 

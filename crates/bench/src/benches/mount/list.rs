@@ -3,7 +3,7 @@
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::LIST;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::values::Values;
 use crate::systems::peers::{SpaceRequest, run_prepared};
@@ -68,9 +68,6 @@ fn list(system: &MountedSystem, files: usize, stop: &Stop) -> Result<Duration> {
     let output = run_prepared(command, stop)?;
     let elapsed = start.elapsed();
     let found = output.lines().filter(|line| line.starts_with('-')).count();
-    if found != files {
-        let (found, expected) = (found as u64, files as u64);
-        return Err(Error::Wrong { system: system.name().into(), what: "listed files", found, expected });
-    }
+    check(system.name(), "listed files", found as u64, files)?;
     Ok(elapsed)
 }

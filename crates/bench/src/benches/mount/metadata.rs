@@ -7,7 +7,7 @@ use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::{OPERATIONS, metadata_name};
 use super::sizes::threads;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::together;
 use crate::measure::values::Values;
@@ -83,7 +83,7 @@ fn one_round(
         sys::mkdirat(&top, &name, Mode::from_raw_mode(0o755)).map_err(failed("mkdir"))?;
         dirs.push(sys::openat(&top, &name, DIRECTORY, Mode::empty()).map_err(failed("opening"))?);
     }
-    let each = |what: &str, work: &(dyn Fn(&OwnedFd, &CString) -> rustix::io::Result<u64> + Sync)| {
+    let each = |what: &'static str, work: &(dyn Fn(&OwnedFd, &CString) -> rustix::io::Result<u64> + Sync)| {
         forget(false)?;
         let done = together(threads, |thread| {
             let mut sum = 0;
@@ -95,7 +95,7 @@ fn one_round(
             }
             Ok(sum)
         })?;
-        expect(system, what, done.sum, threads * names.len())?;
+        check(system.name(), what, done.sum, threads * names.len())?;
         Ok(done.elapsed)
     };
     let create =
@@ -116,20 +116,11 @@ fn one_round(
         }
         Ok(count)
     })?;
-    expect(system, "readdir", listed.sum, threads * names.len())?;
+    check(system.name(), "readdir", listed.sum, threads * names.len())?;
     let unlink = each("unlink", &|dir, name| sys::unlinkat(dir, name, AtFlags::empty()).map(|()| 1))?;
     drop(dirs);
     for thread in 0..threads {
         sys::unlinkat(&top, format!("thread-{thread}"), AtFlags::REMOVEDIR).map_err(failed("rmdir"))?;
     }
     Ok([create, stat, listed.elapsed, unlink])
-}
-
-fn expect(system: &MountedSystem, what: &str, found: u64, expected: usize) -> Result<()> {
-    let expected = expected as u64;
-    if found == expected {
-        return Ok(());
-    }
-    let what = OPERATIONS.into_iter().find(|operation| *operation == what).unwrap_or("files");
-    Err(Error::Wrong { system: system.name().into(), what, found, expected })
 }

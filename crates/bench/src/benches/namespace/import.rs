@@ -2,17 +2,16 @@
 //! end.
 
 use super::bench::NamespaceBench;
-use super::importer::{Import, ImportRequest};
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::measure::values::Values;
 use crate::systems::peers::{Host, Medium, SpaceRequest, run_command};
 use crate::systems::system::{Named, System};
+use crate::systems::temporary::temp_dir;
 use crate::systems::trees::{TreeContent, default_tree, import_into};
 use lanefs::{CreateOptions, Volume};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Maximum number of runs: each writes the whole tree several times.
@@ -22,18 +21,16 @@ const MOST_RUNS: usize = 3;
 const GOAL_TIMES_COPY: f64 = 1.3;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
-    let import = bench.settings.import.clone().unwrap_or_else(|| Arc::new(import_volume));
     let source = bench.settings.tree.clone().unwrap_or_else(|| default_tree(bench.settings.quick));
     bench.progress.step(&format!("reading {}", source.display()));
     let content = TreeContent::of(&source, &bench.stop)?;
-    let temp =
-        tempfile::TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let need = SpaceRequest { inodes: content.inodes, bytes: content.bytes + content.inodes * 4096 };
     let mut times = Values::default();
     let runs = bench.runs.min(MOST_RUNS);
     for run in 1..=runs {
         bench.progress.step(&format!("import-tree: run {run} of {runs}, lanefs"));
-        let seconds = import_once(&import, temp.path(), &source, need, bench)?;
+        let seconds = import_once(temp.path(), &source, need, bench)?;
         times.add("lanefs", seconds);
         let ready = bench.peers.fresh(need, Medium::Disk, &bench.stop)?;
         for note in ready.notes.into_iter().filter(|note| !note.starts_with("tmpfs")) {
@@ -54,26 +51,20 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     Ok(())
 }
 
-/// Makes a volume and imports a tree as `lanefs mkfs` and `lanefs import` do.
-fn import_volume(request: &ImportRequest<'_>) -> std::result::Result<u64, String> {
-    let options = CreateOptions { size: request.size_bytes, ..CreateOptions::default() };
-    let volume = Volume::create(request.image, &options).map_err(|e| e.to_string())?;
-    let names = import_into(&volume, request.source, b"/tree", request.stop)?;
+/// Makes a volume and imports a tree as `lanefs mkfs` and `lanefs import` do; returns the number of names.
+fn import_volume(image: &Path, size: u64, source: &Path, stop: &Stop) -> std::result::Result<u64, String> {
+    let options = CreateOptions { size, ..CreateOptions::default() };
+    let volume = Volume::create(image, &options).map_err(|e| e.to_string())?;
+    let names = import_into(&volume, source, b"/tree", stop)?;
     volume.close().map_err(|e| e.to_string())?;
     Ok(names)
 }
 
-fn import_once(
-    import: &Import,
-    temp: &Path,
-    source: &Path,
-    need: SpaceRequest,
-    bench: &NamespaceBench,
-) -> Result<f64> {
+fn import_once(temp: &Path, source: &Path, need: SpaceRequest, bench: &NamespaceBench) -> Result<f64> {
     let image = temp.join("volume.lane");
-    let size_bytes = (need.bytes + need.inodes * 1024) / 2 * 3 + (256 << 20);
+    let size = (need.bytes + need.inodes * 1024) / 2 * 3 + (256 << 20);
     let start = Instant::now();
-    let done = import(&ImportRequest { image: &image, size_bytes, source, stop: &bench.stop });
+    let done = import_volume(&image, size, source, &bench.stop);
     let seconds = start.elapsed().as_secs_f64();
     let _ = fs::remove_file(&image);
     bench.stop.check()?;

@@ -2,7 +2,6 @@
 
 use super::bench::NamespaceBench;
 use crate::error::Result;
-use crate::measure::values::Values;
 use crate::systems::peers::SpaceRequest;
 use crate::systems::system::Create;
 use crate::systems::workload::flat_names;
@@ -19,13 +18,8 @@ pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
         system.create_files(DIRECTORY, &flat_names(count), Create::Node, &bench.stop)?;
         system.settle()?;
     }
-    let mut listed = Values::default();
-    bench.in_turn("readdir-stat", &systems.all(), |system, run| {
-        let elapsed = system.list_and_stat(DIRECTORY, count, &bench.stop)?;
-        if run > 0 {
-            listed.add_each(system.name(), elapsed, count);
-        }
-        Ok(())
+    let listed = bench.costs("readdir-stat", &systems.all(), count, |system| {
+        system.list_and_stat(DIRECTORY, count, &bench.stop)
     })?;
     let row = listed.row("readdir-stat", "ns/entry");
     bench.row(row.map(|row| row.param("files", count).param("name_bytes", 20)));

@@ -18,15 +18,8 @@ const GOAL_TWO_THREADS: f64 = 1.9;
 
 pub(super) fn measure(bench: &mut NamespaceBench) -> Result<()> {
     let tree = Tree::new(bench.settings.sizes.tree_files);
-    let inodes = (tree.files.len() + tree.directories.len()) as u64;
-    // A leaf directory of ext4 takes a block at least.
-    let bytes = tree.directories.len() as u64 * 4096 + inodes * 64;
-    let systems = bench.systems(SpaceRequest { inodes, bytes })?;
-    for system in systems.all() {
-        bench.progress.step(&format!("making {} files, {}", tree.files.len(), system.name()));
-        system.make_tree(&tree, &bench.stop)?;
-        system.settle()?;
-    }
+    let systems = bench.systems(SpaceRequest::of(&tree))?;
+    bench.make_tree(&tree, &systems)?;
     let (found, absent) = (tree.requests(), tree.absent_requests());
     let count = found.len();
     let (mut one, mut two, mut missing, mut single) =

@@ -1,9 +1,11 @@
 //! The programs that are peers.
 
+use super::PublishSettings;
 use super::server::{BUCKET, KEY, SECRET};
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
-use crate::systems::peers::{run_command, run_prepared};
+use crate::session::Session;
+use crate::systems::peers::{mksquashfs, run_prepared};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,27 +33,15 @@ impl Program {
         }
     }
 
-    /// Arguments with which it tells its version, and the package that has it.
-    fn probe(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Program::Restic => ("restic", "version", "restic"),
-            Program::Tar | Program::Rclone => ("rclone", "version", "rclone"),
-            Program::Squashfs => ("mksquashfs", "-version", "squashfs-tools"),
-            Program::S3fs => ("s3fs", "--version", "s3fs"),
-        }
-    }
-
-    /// A note where the program cannot be started, with the way to install it.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`].
-    pub(super) fn missing(self, stop: &Stop) -> Result<Option<String>> {
-        let (program, argument, package) = self.probe();
-        match run_command(program, &[argument], stop) {
-            Ok(_) => Ok(None),
-            Err(Error::Stopped) => Err(Error::Stopped),
-            Err(error) => Ok(Some(format!("{} is left out: {error} (package {package})", self.name()))),
-        }
+    /// As [`Session::has_program`].
+    pub(super) fn is_there(self, bench: &mut Session<PublishSettings>) -> Result<bool> {
+        let (version, how) = match self {
+            Program::Restic => (["restic", "version"], "package restic"),
+            Program::Tar | Program::Rclone => (["rclone", "version"], "package rclone"),
+            Program::Squashfs => (["mksquashfs", "-version"], "package squashfs-tools"),
+            Program::S3fs => (["s3fs", "--version"], "package s3fs"),
+        };
+        bench.has_program(self.name(), version, how)
     }
 }
 
@@ -95,9 +85,7 @@ pub(super) fn tar(server: SocketAddr, folder: &str, tree: &Path, level: i32, sto
 
 /// Packs a tree into an image; returns its bytes.
 pub(super) fn squashfs(tree: &Path, image: &Path, stop: &Stop) -> Result<u64> {
-    let mut command = Command::new("mksquashfs");
-    command.arg(tree).arg(image).args(["-comp", "zstd", "-noappend", "-quiet", "-no-progress"]);
-    run_prepared(command, stop)?;
+    mksquashfs(tree, image, stop)?;
     Ok(std::fs::metadata(image).map_err(Error::host("the SquashFS image"))?.len())
 }
 

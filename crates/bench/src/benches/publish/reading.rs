@@ -8,11 +8,10 @@ use super::rows::{
 };
 use super::server::{Server, store};
 use super::tree::SourceTree;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::threads::together;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::check;
 use crate::systems::system::Named;
 use crate::systems::walk::WalkedFiles;
 use crate::systems::workload::shuffled;

@@ -7,12 +7,12 @@ use super::reading::Opened;
 use super::rows::{GOAL_SHUFFLED, NEAR, SHUFFLED};
 use super::server::{KEY, SECRET, Server, store};
 use crate::benches::read::corpus::{Corpus, CorpusRequests};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::threads::in_threads;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::{FileSet, FileVolume, IMAGE, check};
+use crate::systems::file_volume::{FileSet, FileVolume, IMAGE};
 use crate::systems::served::ServedMount;
 use crate::systems::system::Named;
 use lanefs::{Access, FileContents, ReadFiles, Volume};
@@ -27,8 +27,7 @@ use std::time::{Duration, Instant};
 const PUBLISHED: &str = "small";
 const OBJECTS: &str = "files";
 
-/// Files of a directory, and of a batch of LaneFS.
-const FILES_PER_DIRECTORY: usize = 300;
+/// Files of a batch of LaneFS.
 const BATCH_FILES: usize = 256;
 
 /// One of so many files is read.
@@ -56,14 +55,12 @@ impl Named for Reader {
 /// Measures the row.
 pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, temp: &Path) -> Result<()> {
     let files = bench.settings.files;
-    let corpus = Corpus::new(files, files.div_ceil(FILES_PER_DIRECTORY));
+    let corpus = Corpus::new(files);
     bench.progress.step(&format!("publishing {files} files"));
     publish_files(server, &corpus, temp, &bench.stop)?;
     let mut readers = vec![Reader::Lane];
     for program in [Program::Rclone, Program::S3fs] {
-        let note = program.missing(&bench.stop)?;
-        readers.extend(note.is_none().then_some(Reader::Mount(program)));
-        note.into_iter().for_each(|note| bench.note(note));
+        readers.extend(program.is_there(bench)?.then_some(Reader::Mount(program)));
     }
     if readers.len() > 1 {
         bench.progress.step(&format!("storing {files} objects"));

@@ -92,24 +92,18 @@ pub(super) fn measure(
     let mut writers = vec![Writer::Lane];
     if bench.selection.has(PUBLISH) || bench.selection.has(AGAIN) {
         for program in [Program::Restic, Program::Tar] {
-            let note = program.missing(&bench.stop)?;
-            writers.extend(note.is_none().then_some(Writer::Program(program)));
-            note.into_iter().for_each(|note| bench.note(note));
+            writers.extend(program.is_there(bench)?.then_some(Writer::Program(program)));
         }
     }
     let mut measured = MeasuredWrite::default();
     for round in 1..=rounds {
         measure_round(bench, server, tree, &mut writers, (round, rounds), &mut measured)?;
     }
-    if bench.selection.has(SIZE) {
-        let note = Program::Squashfs.missing(&bench.stop)?;
-        if note.is_none() {
-            bench.progress.step(Program::Squashfs.name());
-            let image = tree.image.with_extension("sqfs");
-            let bytes = programs::squashfs(&tree.dir, &image, &bench.stop)?;
-            measured.sizes.add(Program::Squashfs.name(), bytes as f64 / 1e6);
-        }
-        note.into_iter().for_each(|note| bench.note(note));
+    if bench.selection.has(SIZE) && Program::Squashfs.is_there(bench)? {
+        bench.progress.step(Program::Squashfs.name());
+        let image = tree.image.with_extension("sqfs");
+        let bytes = programs::squashfs(&tree.dir, &image, &bench.stop)?;
+        measured.sizes.add(Program::Squashfs.name(), bytes as f64 / 1e6);
     }
     add_rows(bench, tree, &measured);
     Ok(())

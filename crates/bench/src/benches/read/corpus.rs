@@ -14,6 +14,9 @@ const DEVIATION: f64 = 1.0;
 const LEAST_BYTES: usize = 16;
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 
+/// Files of a directory.
+const FILES_PER_DIRECTORY: usize = 300;
+
 /// Files of a data set: in directories of classes, with sizes from a log-normal distribution.
 pub(crate) struct Corpus {
     directories: Strings,
@@ -24,7 +27,8 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    pub(crate) fn new(files: usize, directories: usize) -> Self {
+    pub(crate) fn new(files: usize) -> Self {
+        let directories = files.div_ceil(FILES_PER_DIRECTORY);
         let mut rng = StdRng::seed_from_u64(SEED);
         let mut noise = vec![0; 2 * MOST_BYTES];
         rng.fill_bytes(&mut noise);
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn sizes_have_their_mean_and_contents_their_stamps() {
-        let corpus = Corpus::new(20_000, 20);
+        let corpus = Corpus::new(20_000);
         let mean = corpus.bytes() as f64 / 20_000.0;
         assert!((MEAN * 0.95..MEAN * 1.05).contains(&mean), "{mean}");
         let mut content = Vec::new();

@@ -4,12 +4,13 @@ use super::archive::Archive;
 use super::corpus::{Corpus, CorpusRequests, MOST_BYTES};
 use super::rows::ReadWork;
 use super::uring::{DEPTH, UringReader};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::{share, together};
 use crate::measure::values::LANEFS;
-use crate::systems::file_volume::{FileVolume, check, drop_host_caches};
+use crate::systems::file_volume::FileVolume;
 use crate::systems::peers::Host;
+use crate::systems::served::forget;
 use crate::systems::system::Named;
 use lanefs::{Caller, FileContents, ReadFiles};
 use rustix::fs::{self as sys, Mode, OFlags};
@@ -112,7 +113,7 @@ impl Reader<'_> {
     pub(super) fn drop_caches(&self) -> Result<()> {
         match self {
             Reader::Batch(lane) | Reader::Single(lane) => lane.drop_caches(),
-            Reader::Host(host) | Reader::Uring(host) => drop_host_caches(host),
+            Reader::Host(_) | Reader::Uring(_) => forget(true),
             Reader::Archive(archive) => archive.drop_caches(),
         }
     }

@@ -1,8 +1,8 @@
 //! Many things of one kind in a volume in memory: entries, links, attributes, extents, levels, handles.
 
 use super::rows::{Step, StepOutcome};
-use crate::error::Result;
-use crate::systems::file_volume;
+use crate::error::{Result, check};
+use crate::measure::values::LANEFS;
 use lanefs::{Caller, CreateOptions, Ino, Volume, XattrMode};
 
 /// Room of the volume: address space only, until it is used.
@@ -50,7 +50,7 @@ fn entries(volume: &Volume, count: u64, outcome: &mut StepOutcome) -> Result<()>
             (cookie, listed) = (last.cookie, listed + page.len() as u64);
         }
     })?;
-    file_volume::check("lanefs", "listed entries", listed, count as usize)?;
+    check(LANEFS, "listed entries", listed, count as usize)?;
     outcome.time("items-entries-remove", count, || volume.remove_all("/dir"))
 }
 

@@ -4,8 +4,9 @@ use super::rows::{ITEMS, RowOf, SIZES, Step};
 use super::steps::{Measured, ScaleBench};
 use super::worker::ScaleWorkerArgs;
 use super::{GIB, TIB};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::report::Row;
+use crate::systems::temporary::temp_dir;
 use lanefs::format::MAX_VOLUME;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const ORPHANS: u64 = 16 * GIB;
 
 /// Measures each size in turn, run by run.
 pub(super) fn measure(bench: &mut ScaleBench) -> Result<()> {
-    let dir = tempfile::tempdir().map_err(Error::host("a temporary directory"))?;
+    let dir = temp_dir()?;
     let volumes = bench.settings.sizes.volumes.clone();
     let largest = volumes.iter().max().copied().unwrap_or(0);
     let packed = bench.settings.packed || !holds(dir.path(), largest);
@@ -75,7 +76,7 @@ fn size(bench: &ScaleBench, measured: &mut Measured, column: usize, base: &Scale
 
 /// Measures things by number: all of them, and a tenth.
 pub(super) fn measure_items(bench: &mut ScaleBench) -> Result<()> {
-    let dir = tempfile::tempdir().map_err(Error::host("a temporary directory"))?;
+    let dir = temp_dir()?;
     let sizes = bench.settings.sizes.clone();
     let steps = [
         (Step::Entries, sizes.entries),

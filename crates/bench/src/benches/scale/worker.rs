@@ -4,8 +4,9 @@
 use super::image::Image;
 use super::items;
 use super::rows::{Step, StepOutcome};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Summary;
+use crate::measure::values::LANEFS;
 use lanefs::format::GROUP;
 use lanefs::{Access, Caller, Volume};
 use std::path::PathBuf;
@@ -90,7 +91,7 @@ pub fn run_scale_worker(args: &ScaleWorkerArgs) -> Result<()> {
             outcome.set("items-orphans-open", each);
         }
         Step::Check => {
-            check(args, &mut outcome)?;
+            fsck(args, &mut outcome)?;
             outcome.memory("size-fsck-memory");
         }
         Step::Grow => {
@@ -190,15 +191,12 @@ fn leave(args: &ScaleWorkerArgs) -> Result<()> {
     Ok(())
 }
 
-fn check(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
+fn fsck(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {
     let report = outcome.time("size-fsck", 1, || {
         let volume = args.image().open(args.bytes, Access::Read)?;
         volume.check(false, &|_, _| {})
     })?;
-    match report.findings.len() as u64 {
-        0 => Ok(()),
-        found => Err(Error::Wrong { system: "lanefs".into(), what: "findings of fsck", found, expected: 0 }),
-    }
+    check(LANEFS, "findings of fsck", report.findings.len() as u64, 0)
 }
 
 fn grow(args: &ScaleWorkerArgs, outcome: &mut StepOutcome) -> Result<()> {

@@ -5,19 +5,20 @@ use super::programs::{self, SearchProgram};
 use super::rows::{DUPLICATES, DUPLICATES_GOAL, GREP, GrepWork};
 use super::sources::Sources;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::{FileSet, FileVolume, check, drop_host_caches, make_on_host};
-use crate::systems::peers::{Host, Medium, SpaceRequest};
+use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
+use crate::systems::peers::{Host, Medium, SpaceRequest, run_command};
+use crate::systems::served::forget;
 use crate::systems::system::Named;
+use crate::systems::temporary::temp_dir;
 use crate::systems::walk::WalkedFiles;
 use lanefs::Volume;
 use lanefs_search::{Form, Grep, OutputOptions, QueryOptions, duplicates};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// A system under measurement.
 enum Searcher<'s> {
@@ -38,10 +39,10 @@ impl Searcher<'_> {
     fn drop_caches(&self, stop: &Stop) -> Result<()> {
         match self {
             Searcher::Lane(lane) => lane.drop_caches(),
-            Searcher::Program(program, host) => {
-                drop_host_caches(host)?;
+            Searcher::Program(program, _) => {
+                forget(true)?;
                 // The program itself is in memory again, as LaneFS is.
-                program.missing(stop).map(drop)
+                run_command(program.name(), &["--version"], stop).map(drop)
             }
         }
     }
@@ -66,7 +67,7 @@ impl Searcher<'_> {
 /// Measures the selected rows.
 pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let sources = Sources::new(bench.settings.files);
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let need = SpaceRequest { inodes: sources.len() as u64 * 2, bytes: sources.bytes() * 2 };
     let mut hosts = bench.hosts(need, Medium::Disk)?;
     hosts.retain(Host::about_ext4);
@@ -80,9 +81,7 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     bench.progress.step(&format!("making {} files, {}", sources.len(), host.name()));
     make_on_host(host, &sources, &bench.stop)?;
     let with = |bench: &mut Session<SearchSizes>, program: SearchProgram| -> Result<Vec<Searcher<'_>>> {
-        let note = program.missing(&bench.stop)?;
-        let peer = note.is_none().then_some(Searcher::Program(program, host));
-        note.into_iter().for_each(|note| bench.note(note));
+        let peer = program.is_there(bench)?.then_some(Searcher::Program(program, host));
         Ok([Searcher::Lane(&lane)].into_iter().chain(peer).collect())
     };
     let works: Vec<&GrepWork> = GREP.iter().filter(|work| bench.selection.has(work.name)).collect();
@@ -134,14 +133,11 @@ fn measure_duplicates(
     sources: &Sources,
     searchers: &[Searcher<'_>],
 ) -> Result<()> {
-    let mut values = Values::default();
-    bench.in_turn(DUPLICATES, &searchers.iter().collect::<Vec<_>>(), |searcher, run| {
+    let searchers: Vec<&Searcher<'_>> = searchers.iter().collect();
+    let values = bench.costs(DUPLICATES, &searchers, sources.len(), |searcher| {
         let (elapsed, groups) = searcher.duplicates(&bench.stop)?;
         check(searcher.name(), "groups of equal files", groups, sources.groups())?;
-        if run > 0 {
-            values.add_each(searcher.name(), elapsed, sources.len());
-        }
-        Ok(())
+        Ok(elapsed)
     })?;
     let row = values.row(DUPLICATES, "ns/file").map(|row| {
         let row = row.param("groups", sources.groups());

@@ -3,13 +3,13 @@
 use super::programs::{SearchProgram, fzf, fzf_matches};
 use super::rows::{FUZZY, FUZZY_GOAL};
 use super::{SearchSizes, threads};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::Stop;
 use crate::measure::threads::{share, together};
 use crate::measure::values::{LANEFS, Values};
 use crate::session::Session;
-use crate::systems::file_volume::check;
 use crate::systems::system::Named;
+use crate::systems::temporary::temp_dir;
 use crate::systems::workload::SEED;
 use lanefs::bulk::Change;
 use lanefs::{CreateOptions, FileKind, Volume};
@@ -22,7 +22,6 @@ use std::collections::BinaryHeap;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// The queries that are typed.
 const QUERIES: [&str; 4] = ["srcmain", "kernel/dev", "netbufrs", "x86 .c$"];
@@ -92,14 +91,11 @@ pub(super) fn measure(bench: &mut Session<SearchSizes>) -> Result<()> {
     let names = gather(&volume, &bench.stop)?;
     let gathered = gathered.elapsed();
     let list: Vec<Vec<u8>> = (0..names.len() as u32).map(|id| names.path(id)).collect();
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let file = temp.path().join("paths");
     write_list(&list, &file).map_err(Error::host("the list of paths"))?;
     let mut typists = vec![Typist::Lane(&names), Typist::Nucleo(&list)];
-    match SearchProgram::Fzf.missing(&bench.stop)? {
-        Some(note) => bench.note(note),
-        None => typists.push(Typist::Fzf(&file)),
-    }
+    typists.extend(SearchProgram::Fzf.is_there(bench)?.then_some(Typist::Fzf(&file)));
     let mut values = Values::default();
     let keys: usize = QUERIES.iter().map(|query| query.chars().count()).sum();
     bench.in_turn(FUZZY, &typists.iter().collect::<Vec<_>>(), |typist, run| {

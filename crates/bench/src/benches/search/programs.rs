@@ -1,8 +1,10 @@
 //! The programs that are peers.
 
-use crate::error::{Error, Result};
+use super::SearchSizes;
+use crate::error::Result;
 use crate::measure::stop::Stop;
-use crate::systems::peers::{run_command, run_prepared};
+use crate::session::Session;
+use crate::systems::peers::run_prepared;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,21 +26,14 @@ impl SearchProgram {
         }
     }
 
-    /// A note where the program cannot be started, with the way to install it.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`].
-    pub(super) fn missing(self, stop: &Stop) -> Result<Option<String>> {
+    /// As [`Session::has_program`].
+    pub(super) fn is_there(self, bench: &mut Session<SearchSizes>) -> Result<bool> {
         let how = match self {
             SearchProgram::Ripgrep => "package ripgrep",
             SearchProgram::Fclones => "`cargo install fclones`",
             SearchProgram::Fzf => "package fzf",
         };
-        match run_command(self.name(), &["--version"], stop) {
-            Ok(_) => Ok(None),
-            Err(Error::Stopped) => Err(Error::Stopped),
-            Err(error) => Ok(Some(format!("{} is left out: {error} ({how})", self.name()))),
-        }
+        bench.has_program(self.name(), [self.name(), "--version"], how)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The programs that follow a tree, each with a copy of its own.
 
+use super::SyncSettings;
 use super::source::SourceTree;
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
-use crate::systems::peers::{Measured, remove_tree, run_command, run_measured, run_prepared};
+use crate::session::Session;
+use crate::systems::peers::{Measured, remove_tree, run_measured, run_prepared};
 use crate::systems::system::Named;
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -100,22 +102,18 @@ impl Places {
 }
 
 impl Follower {
-    /// A note where the program cannot be started, with the way to install it.
+    /// Returns whether the program starts; a note reports a missing one.
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub(super) fn missing(self, stop: &Stop) -> Result<Option<String>> {
+    pub(super) fn is_there(self, bench: &mut Session<SyncSettings>) -> Result<bool> {
         let (program, argument) = match self {
-            Follower::Lanefs | Follower::Import => return Ok(None),
+            Follower::Lanefs | Follower::Import => return Ok(true),
             Follower::Rsync | Follower::RsyncAll => ("rsync", "--version"),
             Follower::Copy => ("cp", "--version"),
             Follower::Restic => ("restic", "version"),
         };
-        match run_command(program, &[argument], stop) {
-            Ok(_) => Ok(None),
-            Err(Error::Stopped) => Err(Error::Stopped),
-            Err(error) => Ok(Some(format!("{} is left out: {error} (package {program})", self.name()))),
-        }
+        bench.has_program(self.name(), [program, argument], &format!("package {program}"))
     }
 
     /// Makes its copy empty.

@@ -32,9 +32,8 @@ pub(super) fn measure(
 ) -> Result<()> {
     let mut followers = vec![Follower::Lanefs];
     for peer in [Follower::Rsync, Follower::RsyncAll, Follower::Copy, Follower::Restic] {
-        match peer.missing(&bench.stop)? {
-            Some(note) => bench.note(note),
-            None => followers.push(peer),
+        if peer.is_there(bench)? {
+            followers.push(peer);
         }
     }
     let mut memory = Values::default();

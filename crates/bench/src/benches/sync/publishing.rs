@@ -52,12 +52,8 @@ pub(super) fn measure(
     fs::create_dir_all(&store).map_err(Error::host(store.display().to_string()))?;
     let mut publishers =
         vec![Publisher { follower: Follower::Lanefs, places, store: store.join("followed") }];
-    match Follower::Restic.missing(&bench.stop)? {
-        Some(note) => bench.note(note),
-        None => {
-            let store = places.repository();
-            publishers.push(Publisher { follower: Follower::Restic, places, store });
-        }
+    if Follower::Restic.is_there(bench)? {
+        publishers.push(Publisher { follower: Follower::Restic, places, store: places.repository() });
     }
     for publisher in &publishers {
         bench.progress.step(&format!("publishing all, {}", publisher.follower.name()));

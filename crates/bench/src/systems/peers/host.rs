@@ -4,7 +4,7 @@
 use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, probe};
 use super::remove::remove_tree;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::threads::in_threads;
 use crate::systems::system::{Create, Expect, Named, System};
@@ -126,20 +126,13 @@ impl Host {
         Error::host(format!("{}: {what}", self.name))
     }
 
-    fn directory(&self, name: &CStr) -> Result<OwnedFd> {
+    /// Opens a directory of the root.
+    pub(crate) fn directory(&self, name: &CStr) -> Result<OwnedFd> {
         sys::openat(&self.root, name, DIRECTORY, Mode::empty()).map_err(self.error(&name.to_string_lossy()))
     }
 
-    fn check(&self, what: &'static str, found: u64, expected: usize) -> Result<()> {
-        let expected = expected as u64;
-        if found == expected {
-            return Ok(());
-        }
-        Err(Error::Wrong { system: self.name.clone(), what, found, expected })
-    }
-
     /// Applies one operation to every name; returns the time of all.
-    fn timed(
+    pub(crate) fn timed(
         &self,
         names: &Strings,
         stop: &Stop,
@@ -219,7 +212,7 @@ impl System for Host {
         let base = base.as_ref().unwrap_or(&self.root).as_fd();
         let paths: Vec<&CStr> = requests.iter().collect();
         let (elapsed, good) = in_threads(&paths, threads, |share| stat_all(base, share, expect, stop))?;
-        self.check("lookups", good, requests.len())?;
+        check(&self.name, "lookups", good, requests.len())?;
         Ok(elapsed)
     }
 
@@ -292,7 +285,7 @@ impl System for Host {
         let elapsed = start.elapsed();
         black_box(sum);
         stop.check()?;
-        self.check("chain lookups", found, times)?;
+        check(&self.name, "chain lookups", found, times)?;
         Ok(elapsed)
     }
 
@@ -328,7 +321,7 @@ impl System for Host {
         let elapsed = start.elapsed();
         black_box(sum);
         stop.check()?;
-        self.check("a listing", found, expected)?;
+        check(&self.name, "a listing", found, expected)?;
         Ok(elapsed)
     }
 

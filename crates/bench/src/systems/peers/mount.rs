@@ -1,14 +1,16 @@
 //! File systems that the benchmark makes and mounts itself, as root.
 
-use super::command::run_command;
+use super::command::{run_command, run_prepared};
 use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, ext4_features, probe};
 use super::{Host, Medium, SpaceRequest};
 use crate::error::{Error, Result};
 use crate::measure::machine::available_memory;
 use crate::measure::stop::Stop;
+use crate::systems::temporary::temp_dir;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Journal of the benchmark's ext4 in MiB, as mkfs sizes it for a whole disk (128 GiB and more). The smaller
@@ -48,7 +50,7 @@ pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Ho
 
 /// Mounts a tmpfs without limits on inodes.
 pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let mount = mount(temp, &["-t", "tmpfs", "-o", "size=90%,nr_inodes=0", "lanefs-bench"], stop)?;
     let about = FileSystem { kind: "tmpfs".into(), journal: None, inode_bytes: 0 };
     Host::on_mount("tmpfs", &mount.point(), about, true, mount)
@@ -56,15 +58,20 @@ pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
 
 /// Makes an image of SquashFS with the files of another file system, and mounts it through a loop device.
 pub(crate) fn squashfs(source: &Host, stop: &Stop) -> Result<Host> {
-    let temp = TempDir::with_prefix("lanefs-bench-").map_err(Error::host("a temporary directory"))?;
+    let temp = temp_dir()?;
     let image = temp.path().join("squashfs.img");
     let name = image.to_string_lossy();
-    let options = ["-comp", "zstd", "-noappend", "-quiet", "-no-progress"];
-    let both = [&*source.path().to_string_lossy(), &*name];
-    run_command("mksquashfs", &[&both[..], &options[..]].concat(), stop)?;
+    mksquashfs(source.path(), &image, stop)?;
     let mount = mount(temp, &["-o", "loop,ro", &name], stop)?;
     let about = FileSystem { kind: "squashfs".into(), journal: None, inode_bytes: 0 };
     Host::on_mount("squashfs", &mount.point(), about, false, mount)
+}
+
+/// Packs a tree into an image of SquashFS.
+pub(crate) fn mksquashfs(tree: &Path, image: &Path, stop: &Stop) -> Result<()> {
+    let mut command = Command::new("mksquashfs");
+    command.arg(tree).arg(image).args(["-comp", "zstd", "-noappend", "-quiet", "-no-progress"]);
+    run_prepared(command, stop).map(drop)
 }
 
 fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {

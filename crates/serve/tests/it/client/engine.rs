@@ -5,6 +5,7 @@ use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, XattrMode};
 use lanefs::{Code, FileKind};
 use lanefs_serve::{NewMode, NodeId, OpenFlags, Reply};
 use lanefs_testkit::engine::{Engine, EngineError, EngineResult, Handle, Page, Stat};
+use lanefs_testkit::volume::findings;
 use rustix::io::Errno;
 
 /// Most symbolic links that Linux follows in one path.
@@ -317,8 +318,7 @@ impl Engine for ServedEngine {
 
     fn check(&mut self) -> EngineResult<Vec<String>> {
         let volume = engine(self.client.0.volume())?;
-        let report = volume.check(false, &|_, _| {})?;
-        Ok(report.findings.iter().map(|f| format!("{} at {:#x}: {}", f.invariant, f.at, f.text)).collect())
+        Ok(findings(&volume.check(false, &|_, _| {})?))
     }
 
     fn free_bytes(&mut self) -> Option<u64> {
