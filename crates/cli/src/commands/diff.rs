@@ -9,7 +9,7 @@ use crate::terminal::progress::TransferProgress;
 use crate::terminal::{console, exit, interrupt};
 use crate::text::json;
 use clap::Args;
-use lanefs_transfer::{Control, Difference, SyncReport, diff_trees};
+use lanefs_transfer::{Control, Difference, SyncOptions, SyncReport, diff_trees};
 use std::io::Write;
 
 /// Show the differences of two trees: directories of the host, volumes, publications
@@ -63,7 +63,7 @@ impl Diff {
         to: &OpenTree<'_>,
         receiver: &(dyn Fn(&Difference) + Sync),
     ) -> Result<SyncReport, Failure> {
-        let options = self.comparison.options(&self.transfer, Vec::new())?;
+        let options = SyncOptions { in_order: true, ..self.comparison.options(&self.transfer, Vec::new())? };
         let progress = TransferProgress::new("comparing");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };

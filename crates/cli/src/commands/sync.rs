@@ -108,15 +108,19 @@ impl HostCommand for SyncTree {
 }
 
 impl SyncTree {
+    /// True where each difference is printed.
+    fn is_listed(&self) -> bool {
+        self.dry_run || self.itemize_changes
+    }
+
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
         let Some(source) = &self.source else {
             let synced = context.volume.sync();
             return synced.map_err(|error| Failure::volume(context.image.name(), &error));
         };
         let collected = Collected::default();
-        let is_listed = self.dry_run || self.itemize_changes;
         let receiver = |difference: &Difference| {
-            if is_listed {
+            if self.is_listed() {
                 collected.push(difference);
             }
         };
@@ -134,6 +138,7 @@ impl SyncTree {
         let options = SyncOptions {
             delete: self.delete,
             dry_run: self.dry_run,
+            in_order: self.is_listed(),
             ..self.comparison.options(&self.transfer, context.image.files())?
         };
         if source.is_of(context.image) {

@@ -44,6 +44,7 @@ use engine::{Engine, Receiver};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
+use lanefs_sync::lock::Mutex;
 use links::Links;
 use node::Node;
 use pair::{Pair, Sides};
@@ -192,7 +193,8 @@ impl TreeComparison<'_> {
     ) -> SyncCounts {
         let TreeComparison { job, options, finds_removed, receiver } = *self;
         let (links, tally) = (Links::default(), Tally::default());
-        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally };
+        let waiting = Mutex::default();
+        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };
         let made = old.is_none().then_some(Change::Added);
         engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, true));
         engine.tally.counts(job.counters.compared.load(Relaxed))

@@ -1,6 +1,6 @@
 //! A directory: its attributes, its names on both sides, and the tasks that follow from them.
 
-use super::{Both, Engine, Task, WhichTree};
+use super::{Both, Engine, Task, Waiting, WhichTree};
 use crate::running::job::count;
 use crate::running::queue::Queue;
 use crate::sync::difference::Change;
@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Most names of one directory in one task; further ones become tasks for other threads.
-const TASK_NAMES: usize = 256;
+pub(super) const TASK_NAMES: usize = 256;
 
 /// Names of `a`, each with the same name of `b`, and the names that only `b` has.
 type Matched = (Vec<Both>, Vec<Name>);
@@ -32,7 +32,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             Ok(matched) => matched,
             Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
         };
-        if self.finds_removed {
+        if self.finds_removed && let Some(dir) = &pair.b {
+            self.remember(dir, &removed);
             for name in &removed {
                 self.removed(buffers, pair, name);
             }
@@ -91,7 +92,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             if self.job.should_stop() {
                 return;
             }
-            self.name(queue, buffers, pair, &both);
+            self.name(queue, buffers, pair, both);
             self.effect.between();
         }
     }
@@ -107,12 +108,23 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
     }
 
+    /// The file of `b` that has a name, if it is not a directory, as it was before the sync.
+    pub(super) fn there(&self, pair: &Pair<A, B>, both: &Both) -> Result<Option<Node>, Failure> {
+        match (&both.b, &pair.b) {
+            (Some(name), Some(dir)) if !name.is_dir() => {
+                let old = self.old(dir, name, both)?;
+                Ok(Some(if E::CHANGES { self.links.before(old) } else { old }))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The file that has a name in `b`.
-    pub(super) fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
+    fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
         both.old.as_deref().copied().map_or_else(|| self.b.node(dir, name), Ok)
     }
 
-    fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: &Both) {
+    fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: Both) {
         let path = || pair.path(both.a.name.to_bytes());
         let node = match self.a.node(&pair.a.0, &both.a) {
             Ok(node) => node,
@@ -123,13 +135,22 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
         if node.meta.kind == lanefs::FileKind::Directory {
-            if let Some(below) = self.subdirectory(buffers, pair, both, &node) {
+            if let Some(below) = self.subdirectory(buffers, pair, &both, &node) {
                 pair.tasks.add();
                 queue.push(Task::Directory(below));
             }
-        } else {
-            count(&self.job.counters.compared);
-            self.file(buffers, pair, both, &node);
+            return;
+        }
+        count(&self.job.counters.compared);
+        let has_others = |there: Node| there.meta.links > 1;
+        let waits = self.options.in_order
+            && (has_others(node) || self.there(pair, &both).is_ok_and(|there| there.is_some_and(has_others)));
+        match waits {
+            true => {
+                pair.tasks.add();
+                self.waiting.lock().push(Waiting { pair: pair.clone(), both, node });
+            }
+            false => self.file(buffers, pair, &both, &node),
         }
     }
 
@@ -165,9 +186,17 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             (there, _) => {
                 let path = || self.a.path(&below());
                 let found = self.found(&pair.a.0, &both.a, node, &path);
+                let there = match there {
+                    // Another name of the file must find how many it had.
+                    Some(_) => self.there(pair, both).map(|_| (There::File, Change::Type)),
+                    None => Ok((There::Nothing, Change::Added)),
+                };
                 let (there, change) = match there {
-                    Some(_) => (There::File, Change::Type),
-                    None => (There::Nothing, Change::Added),
+                    Ok(there) => there,
+                    Err(failure) => {
+                        self.failed(&below(), WhichTree::B, failure);
+                        return None;
+                    }
                 };
                 let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
                 pair.touch();

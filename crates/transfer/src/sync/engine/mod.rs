@@ -21,6 +21,7 @@ use super::{content, effect};
 use crate::running::job::TransferJob;
 use crate::running::queue::{default_threads, run_tasks};
 use lanefs::FileKind;
+use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -39,6 +40,15 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,
+    /// Names that wait for all others ([`SyncOptions::in_order`]).
+    pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
+}
+
+/// A name that waits for all others.
+pub(super) struct Waiting<A: Tree, B: Tree> {
+    pair: Arc<Pair<A, B>>,
+    both: Both,
+    node: Node,
 }
 
 /// A name of `a`, and the same of `b`. A directory of millions of names has as many of these at a time.
@@ -53,14 +63,24 @@ pub(super) struct Both {
 pub(super) enum Task<A: Tree, B: Tree> {
     Directory(Arc<Pair<A, B>>),
     Names(Arc<Pair<A, B>>, Vec<Both>),
+    Waiting(Vec<Waiting<A, B>>),
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares the directories of `top` with all that is below them.
     pub(super) fn run(&self, top: Arc<Pair<A, B>>) {
+        self.run_task(self.options.threads.unwrap_or_else(default_threads), Task::Directory(top));
+        let mut waiting = std::mem::take(&mut *self.waiting.lock());
+        if !waiting.is_empty() {
+            waiting.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
+            self.run_task(1, Task::Waiting(waiting));
+        }
+    }
+
+    fn run_task(&self, threads: usize, first: Task<A, B>) {
         run_tasks(
-            self.options.threads.unwrap_or_else(default_threads),
-            Task::Directory(top),
+            threads,
+            first,
             Buffers::new,
             |queue, buffers, task| match task {
                 Task::Directory(pair) => {
@@ -73,9 +93,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     self.names(queue, buffers, &pair, names);
                     self.end_task(buffers, pair);
                 }
+                Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
             },
             || self.job.report_progress(false),
         );
+    }
+
+    /// Compares a name after all others.
+    fn waited(&self, buffers: &mut Buffers, name: Waiting<A, B>) {
+        let Waiting { pair, both, node } = name;
+        if !self.job.should_stop() {
+            self.file(buffers, &pair, &both, &node);
+            self.effect.between();
+        }
+        self.end_task(buffers, pair);
     }
 
     /// Ends a task of a directory. The last one completes the directory, which ends a task of its parent.
@@ -133,6 +164,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let mut aspects = attributes(&a.meta, &b.meta);
         let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
         let other_xattrs = self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?;
+        let other_xattrs = self.links.xattrs_before(b.meta.id).unwrap_or(other_xattrs);
         aspects |= extended(&xattrs, &other_xattrs);
         let gains_rights = gains_rights((&a.meta, &xattrs), (&b.meta, &other_xattrs));
         match (a.meta.kind, name) {

@@ -1,5 +1,6 @@
 //! Names that only the tree that follows has, with all that is below them.
 
+use super::directory::TASK_NAMES;
 use super::{Engine, WhichTree};
 use crate::sync::difference::Change;
 use crate::sync::effect::Effect;
@@ -44,6 +45,21 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 self.job.note(format!("{path}: stays, as names below it do"));
             }
             Err(failure) => self.failed(&path, WhichTree::B, failure),
+        }
+    }
+
+    /// Remembers how many names the files have of which names are about to be removed.
+    pub(super) fn remember(&self, dir: &B::Dir, names: &[Name]) {
+        if !E::CHANGES {
+            return;
+        }
+        let files: Vec<&Name> = names.iter().filter(|name| !name.is_dir()).collect();
+        for files in files.chunks(TASK_NAMES) {
+            // A file that cannot be described has no name that is compared.
+            let nodes = self.b.nodes(dir, files).unwrap_or_default();
+            for node in nodes.into_iter().flatten() {
+                self.links.before(node);
+            }
         }
     }
 
@@ -114,7 +130,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         path: Vec<u8>,
     ) -> Result<Emptying<B::Dir>, Failure> {
         let entered = self.b.enter(dir, name, &self.b.node(dir, name)?)?;
-        let names = self.b.names(buffers, &entered)?.into_iter();
-        Ok(Emptying { dir: entered, path, name: Some(name.clone()), names, stays: false })
+        let names = self.b.names(buffers, &entered)?;
+        self.remember(&entered, &names);
+        Ok(Emptying { dir: entered, path, name: Some(name.clone()), names: names.into_iter(), stays: false })
     }
 }

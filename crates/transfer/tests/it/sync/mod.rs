@@ -4,6 +4,7 @@ mod calls;
 mod edits;
 mod faults;
 mod hard_links;
+mod link_lines;
 mod planted;
 mod property;
 
