@@ -3,6 +3,7 @@
 use super::transfer::{self, TransferArgs};
 use crate::session::context::Context;
 use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::interrupt;
 use crate::text::escape::escape;
 use crate::text::{bytes, json};
 use clap::Args;
@@ -80,11 +81,16 @@ impl Collected {
     /// Prints the differences, a directory before the names in it.
     ///
     /// # Errors
-    /// Standard output cannot be written.
+    /// Standard output cannot be written; the user asks to stop.
     pub fn print(self, out: &mut dyn Write, as_json: bool) -> Outcome {
         let mut differences = self.0.into_inner();
         differences.sort_by(Difference::by_path);
+        // A user who stopped the sync has the list of what was done, and may stop that, too.
+        let requests = interrupt::requests();
         for difference in &differences {
+            if interrupt::requests() > requests {
+                return Err(Failure::Interrupted);
+            }
             match as_json {
                 true => writeln!(out, "{}", json::text(&object(difference)))?,
                 false => writeln!(out, "{} {}", difference.letters(), name(difference))?,

@@ -1,7 +1,7 @@
 //! A directory: its attributes, its names on both sides, and the tasks that follow from them.
 
 use super::{Both, Engine, Task, Waiting, WhichTree};
-use crate::running::job::count;
+use crate::running::job::{TransferJob, count};
 use crate::running::queue::Queue;
 use crate::sync::difference::Change;
 use crate::sync::effect::{Effect, There};
@@ -33,9 +33,14 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
         };
         if self.finds_removed && let Some(dir) = &pair.b {
-            self.remember(dir, &removed);
-            for name in &removed {
-                self.removed(buffers, pair, name);
+            for names in removed.chunks(TASK_NAMES) {
+                self.remember(dir, names);
+                for name in names {
+                    if self.job.should_stop() {
+                        return;
+                    }
+                    self.removed(buffers, pair, name);
+                }
             }
         }
         // The order of inode numbers is that on the disk.
@@ -62,14 +67,19 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
-        let mut in_a = self.a.names(buffers, &pair.a.0).map_err(|failure| (WhichTree::A, failure))?;
+        let in_a = names(self.job, self.a, buffers, &pair.a.0);
+        let mut in_a = in_a.map_err(|failure| (WhichTree::A, failure))?;
         let mut in_b = match (&pair.b, &pair.old) {
-            (Some(b), Some(_)) => self.b.names(buffers, b).map_err(|failure| (WhichTree::B, failure))?,
+            (Some(b), Some(_)) => {
+                names(self.job, self.b, buffers, b).map_err(|failure| (WhichTree::B, failure))?
+            }
             _ => Vec::new(),
         };
         if !self.options.filter.is_empty() {
+            // Of a large directory the patterns take long.
             let stays = |name: &Name| {
-                !self.options.filter.leaves_out(&pair.path(name.name.to_bytes()), name.is_dir())
+                self.job.should_stop()
+                    || !self.options.filter.leaves_out(&pair.path(name.name.to_bytes()), name.is_dir())
             };
             in_a.retain(stays);
             // A name of `b` that is left out stays for its partner, which may be of another type.
@@ -77,7 +87,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 in_a.iter().map(|name| name.name.as_c_str()).collect();
             in_b.retain(|name| partners.contains(name.name.as_c_str()) || stays(name));
         }
-        Ok(merge(in_a, in_b))
+        match self.job.should_stop() {
+            true => Err((WhichTree::A, Failure::Stopped)),
+            false => Ok(merge(in_a, in_b)),
+        }
     }
 
     pub(super) fn names(
@@ -87,6 +100,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         pair: &Arc<Pair<A, B>>,
         mut names: Vec<Both>,
     ) {
+        if self.job.should_stop() {
+            return;
+        }
         self.describe(pair, &mut names);
         for both in names {
             if self.job.should_stop() {
@@ -206,6 +222,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let is_entered = !self.options.one_file_system || node.meta.id.dev == pair.a.1.meta.id.dev;
         Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, is_entered))
     }
+}
+
+/// The names of a directory.
+pub(super) fn names<T: Tree>(
+    job: &TransferJob<'_>,
+    tree: &T,
+    buffers: &mut Buffers,
+    dir: &T::Dir,
+) -> Result<Vec<Name>, Failure> {
+    let mut names = Vec::new();
+    tree.names(job, buffers, dir, &mut |name, kind, ino| {
+        names.push(Name { name: name.to_owned(), kind, ino });
+    })?;
+    Ok(names)
 }
 
 /// Matches the names of both sides.

@@ -122,6 +122,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     fn complete(&self, buffers: &mut Buffers, pair: &Pair<A, B>) {
+        // An end of the sync is to come soon, however deep the directory is. The next one completes it.
+        if self.job.should_stop() {
+            return;
+        }
         let aspects = pair.aspects.get().copied().unwrap_or_default();
         let path = || self.a.path(&pair.path(b""));
         let done = pair.b.as_ref().is_none_or(|b| {
@@ -145,8 +149,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// True for a path below the top that is left out.
-    fn leaves_out(&self, path: impl Fn() -> Vec<u8>, is_dir: bool) -> bool {
-        !self.options.filter.is_empty() && self.options.filter.leaves_out(&path(), is_dir)
+    fn leaves_out(&self, path: &[u8], is_dir: bool) -> bool {
+        !self.options.filter.is_empty() && self.options.filter.leaves_out(path, is_dir)
     }
 
     /// The aspects in which two files of the same type differ. `place`: both directories, and the name in
