@@ -1,9 +1,10 @@
 //! `lanefs sync` and `lanefs diff`: lists, exit codes, volumes that are mounted, publications.
 
-use crate::common::{Ran, TestVolume, run, text};
+use crate::common::{Ran, TestVolume, ended, program, run, text};
 use crate::mount::Mounted;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 fn tree(at: &Path) {
     fs::create_dir_all(at.join("d/e")).unwrap();
@@ -167,8 +168,27 @@ fn trees_of_every_kind_are_compared() {
     let part = |tree: &str| format!("{tree}:/d/e");
     run(&["diff", &part(text(&v.image)), &part(&url)]).ends(0);
     run(&["diff", &part(text(&v.image)), text(&source.join("d/e"))]).ends(0);
-    run(&["diff", &format!("{}:/none", text(&copy)), text(&source)]).ends(1).says("/none");
-    run(&["diff", "/no/such/tree", text(&source)]).ends(4).says("/no/such/tree");
+    // Code 1 means differences, and nothing else does.
+    let missing = [format!("{}:/none", text(&copy)), format!("{url}:/none"), "/no/such/tree".to_string()];
+    for missing in &missing {
+        run(&["diff", missing, text(&source)]).ends(4).says("/no");
+        run(&["diff", text(&source), missing]).ends(4).says("/no");
+    }
+    for (bad, code) in [
+        (format!("{}:/a", text(&copy)), 4),
+        (format!("{}:/a/b", text(&copy)), 4),
+        (format!("{url}#none"), 4),
+        (text(&source.join("a")).to_string(), 3),
+    ] {
+        run(&["diff", &bad, text(&source)]).ends(code);
+        run(&["diff", text(&source), &bad]).ends(code);
+    }
+    run(&["diff", text(&v.image), text(&source), "--filter", "/none"]).ends(4).says("/none");
+    // The reader ends after a line, or before it.
+    let mut diff =
+        program().args(["diff", text(&copy), text(&v.image)]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(diff.stdout.take());
+    assert_eq!(ended(&mut diff), Some(1));
     // A publication follows nothing, but shows how it would.
     run(&["sync", &url, text(&source), "--dry-run"]).ends(0).says("no difference");
     run(&["sync", &url, text(&source)]).ends(2).says("publication");
