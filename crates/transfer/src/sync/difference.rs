@@ -31,6 +31,8 @@ impl Aspects {
     pub const XATTR: Aspects = Aspects(1 << 7);
     /// The other names of the file (hard links).
     pub const LINKS: Aspects = Aspects(1 << 8);
+    /// The aspects that have a letter: all but [`LINKS`](Self::LINKS).
+    const LISTED: Aspects = Aspects((1 << 8) - 1);
 
     /// True for the empty set.
     #[must_use]
@@ -168,6 +170,10 @@ pub struct Letters([u8; 11]);
 
 impl Letters {
     fn new(update: u8, kind: u8, aspects: Aspects) -> Self {
+        // A name that joins a file and is the same otherwise has blanks, as with rsync.
+        if update == b'h' && !aspects.has(Aspects::LISTED) {
+            return Letters([update, kind, b' ', b' ', b' ', b' ', b' ', b' ', b' ', b' ', b' ']);
+        }
         let letter = |aspect: Aspects, letter: u8| if aspects.has(aspect) { letter } else { b'.' };
         Letters([
             update,
@@ -225,7 +231,9 @@ mod tests {
         assert_eq!(letters(FileKind::File, Change::Replaced(both)), ">f.st......");
         let all = Aspects(u16::MAX);
         assert_eq!(letters(FileKind::BlockDevice, Change::Attributes(all)), ".Dcstpog.ax");
-        assert_eq!(letters(FileKind::File, Change::Linked(Aspects::LINKS)), "hf.........");
+        assert_eq!(letters(FileKind::File, Change::Linked(Aspects::LINKS)), "hf         ");
+        assert_eq!(letters(FileKind::File, Change::Linked(Aspects::LINKS | both)), "hf.st......");
+        assert_eq!(letters(FileKind::File, Change::Replaced(Aspects::LINKS)), ">f.........");
         assert_eq!(all.names().count(), 9);
         assert_eq!(both.names().collect::<Vec<_>>(), ["size", "mtime"]);
     }

@@ -172,6 +172,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         aspects |= extended(&xattrs, &other_xattrs);
         let gains_rights = gains_rights((&a.meta, &xattrs), (&b.meta, &other_xattrs));
         match (a.meta.kind, name) {
+            // Another size is another content.
+            (FileKind::File, Some(_)) if self.options.checksum && aspects.has(Aspects::SIZE) => {
+                aspects |= Aspects::CONTENT;
+            }
             (FileKind::Symlink, Some(name)) => {
                 let target = self.a.link_target(dir_a, name, a).map_err(in_a)?;
                 let other = self.b.link_target(dir_b, name, b).map_err(in_b)?;
