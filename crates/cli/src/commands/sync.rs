@@ -62,20 +62,20 @@ pub struct SyncTree {
     #[arg(value_name = "DEST", default_value = "/")]
     dest: OsString,
     /// Remove names that SRC lacks
-    #[arg(long, requires = "source")]
+    #[arg(long)]
     delete: bool,
     /// Change nothing, and list what would change
-    #[arg(long, short = 'n', requires = "source")]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     /// List each change, sorted by path
-    #[arg(long, short = 'i', requires = "source")]
+    #[arg(long, short = 'i')]
     itemize_changes: bool,
-    /// Print numbers of names and bytes, and rates
-    #[arg(long, conflicts_with = "json")]
+    /// Print numbers of names and bytes, and rates; the last object of --json has them, too
+    #[arg(long)]
     stats: bool,
     /// Publish the volume to the store URL[#TAG] afterwards, as `lanefs publish` does: only blocks that
     /// changed go there
-    #[arg(long, value_name = "URL", value_parser = LocationParser, requires = "source", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "URL", value_parser = LocationParser)]
     publish: Option<Location>,
     #[command(flatten)]
     comparison: ComparisonArgs,
@@ -113,7 +113,33 @@ impl SyncTree {
         self.dry_run || self.itemize_changes
     }
 
+    /// Refuses options that have no use together.
+    fn check_options(&self) -> Outcome {
+        let alone = [
+            (self.delete, "--delete"),
+            (self.dry_run, "--dry-run"),
+            (self.itemize_changes, "--itemize-changes"),
+            (self.publish.is_some(), "--publish"),
+        ];
+        if self.source.is_none()
+            && let Some((_, option)) = alone.iter().find(|option| option.0)
+        {
+            let advice = "name the tree that the volume is to follow: `lanefs sync IMAGE SRC [DEST]`";
+            return Err(Failure::usage(option, "is of no use without SRC", advice));
+        }
+        if self.dry_run && self.publish.is_some() {
+            let advice = "leave out --publish or --dry-run";
+            return Err(Failure::usage("--publish", "a dry run has nothing to publish", advice));
+        }
+        if self.stats && self.transfer.is_json() {
+            let advice = "leave out --stats or --json";
+            return Err(Failure::usage("--stats", "the last object of --json has these numbers", advice));
+        }
+        Ok(())
+    }
+
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+        self.check_options()?;
         let Some(source) = &self.source else {
             let synced = context.volume.sync();
             return synced.map_err(|error| Failure::volume(context.image.name(), &error));

@@ -73,11 +73,50 @@ fn delete_removes_and_filters_leave_out() {
     v.run_with("sync", &[&source, "/in", "--exclude", "a[z-a]"], b"").ends(2).says("not a pattern");
     v.run_with("sync", &[&source, "/in", "--filter", "/none"], b"").ends(4).says("/none");
     v.run("sync", "").ends(0);
-    v.run("sync", "--delete").ends(2);
-    v.run_with("sync", &["/none", "/in"], b"").ends(4).says("cannot sync '/none'");
-    v.run_with("sync", &[text(&rules), "/in"], b"").ends(3).says("not a LaneFS volume");
     v.run_with("sync", &[&source, "/in/a"], b"").ends(1).says("/in/a");
     v.clean();
+}
+
+#[test]
+fn a_source_that_is_none_removes_nothing() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    v.run_with("sync", &[text(&source), "/in"], b"").ends(0);
+    let (file, archive, loop_link) = (v.host("file"), v.host("tree.tar"), v.host("loop"));
+    fs::write(&file, "content").unwrap();
+    fs::write(&archive, [0; 10240]).unwrap();
+    std::os::unix::fs::symlink(&loop_link, &loop_link).unwrap();
+    for (bad, code, words) in [
+        ("/none", 4, "cannot sync '/none': No such file or directory"),
+        ("/none/v.lane:/d", 4, "cannot sync '/none/v.lane'"),
+        (text(&loop_link), 4, "cannot sync"),
+        (text(&file), 3, "file: not a LaneFS volume; give a directory, a volume or a URL"),
+        (text(&archive), 3, "tree.tar: not a LaneFS volume; give a directory, a volume or a URL"),
+        ("file:///none/store", 4, "/none/store"),
+    ] {
+        let ran = v.run_with("sync", &[bad, "/in", "--delete"], b"");
+        assert_eq!(ran.code, code, "{bad}: {}", ran.err);
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+    for option in ["--delete", "-n", "--dry-run", "-i", "--publish=file:///none/store"] {
+        v.run("sync", option).ends(2).says("is of no use without SRC; name the tree");
+    }
+    run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(0);
+    v.clean();
+}
+
+#[test]
+fn options_that_have_no_use_together_are_refused() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let url = format!("--publish=file://{}", text(&v.host("store")));
+    let refused = |more: &[&str]| v.run_with("sync", &[&[text(&source), "/in"], more].concat(), b"").ends(2);
+    refused(&["-n", &url]).says("--publish: a dry run has nothing to publish; leave out");
+    refused(&["--stats", "--json"]).says("--stats: the last object of --json has these numbers; leave out");
+    assert!(!v.host("store").exists());
+    v.run("ls", "/in").ends(1);
 }
 
 #[test]
