@@ -60,7 +60,21 @@ impl ComparisonArgs {
                 let advice = "write its patterns in UTF-8; `?` and `*` match any byte of a name";
                 Failure::usage(bytes::of_path(file), "is not text", advice)
             })?;
-            lines.extend(text.lines().map(str::to_owned));
+            for (at, line) in text.lines().enumerate() {
+                Filter::new([line]).map_err(|error| {
+                    let name = [bytes::of_path(file), format!(":{}", at + 1).as_bytes()].concat();
+                    Failure::usage(name, &error.to_string(), "")
+                })?;
+                lines.push(line.to_owned());
+            }
+        }
+        for (option, patterns) in [("--exclude", &self.exclude), ("--include", &self.include)] {
+            // An empty line and a comment match nothing, which the user cannot mean here.
+            if let Some(pattern) = patterns.iter().find(|pattern| Filter::is_no_rule(pattern)) {
+                let name = format!("{option} '{pattern}'");
+                let advice = "a name that begins with # is `\\#...`";
+                return Err(Failure::usage(name, "matches nothing, as an empty line or a comment", advice));
+            }
         }
         lines.extend(self.exclude.iter().cloned());
         lines.extend(self.include.iter().map(|pattern| format!("!{pattern}")));

@@ -70,7 +70,6 @@ fn delete_removes_and_filters_leave_out() {
     let rest = go(&["--delete"]);
     assert_eq!(rest, [">f+++++++++ d/e/c.o", "cL+++++++++ link", "*deleting   more.o"]);
     v.run_with("diff", &[] as &[&str], b"").ends(2);
-    v.run_with("sync", &[&source, "/in", "--exclude", "a[z-a]"], b"").ends(2).says("not a pattern");
     v.run_with("sync", &[&source, "/in", "--filter", "/none"], b"").ends(4).says("/none");
     v.run("sync", "").ends(0);
     v.run_with("sync", &[&source, "/in/a"], b"").ends(1).says("/in/a");
@@ -104,6 +103,29 @@ fn a_source_that_is_none_removes_nothing() {
     }
     run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(0);
     v.clean();
+}
+
+#[test]
+fn a_pattern_that_is_none_is_named() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    fs::write(v.host("rules"), "*.o\n\n# comment\nd/[b\n").unwrap();
+    let rules = v.host("rules");
+    let at = format!("{}:4: 'd/[b' is not a pattern: ", text(&rules));
+    for (option, pattern, words) in [
+        ("--exclude", "[", "'[' is not a pattern: unclosed character class"),
+        ("--exclude", "a[z-a]", "'a[z-a]' is not a pattern: "),
+        ("--include", "d/[b", "'!d/[b' is not a pattern: "),
+        ("--include", "{a", "'!{a' is not a pattern: "),
+        ("--exclude", "#a", "--exclude '#a': matches nothing"),
+        ("--include", " ", "--include ' ': matches nothing"),
+        ("--filter", text(&rules), &at),
+    ] {
+        v.run_with("sync", &[text(&source), "/in", option, pattern], b"").ends(2).says(words);
+        run(&["diff", text(&source), text(&v.image), option, pattern]).ends(2).says(words);
+    }
+    v.run("ls", "/in").ends(1);
 }
 
 #[test]
