@@ -102,7 +102,7 @@ impl Diff {
         self.transfer.tell("compared", TransferTarget::Followed, &report.report);
         match self.transfer.is_json() {
             true => writeln!(out, "{}", json::text(&differences::as_json(report)))?,
-            false => say(&differences::in_words(&report.counts)),
+            false => say(&differences::in_words(report, true)),
         }
         Ok(())
     }

@@ -27,8 +27,8 @@ use std::io::Write;
 ///
 /// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
 /// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
-/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Without --delete names
-/// stay that SRC lacks. Without SRC only makes all changes so far durable.
+/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Names that SRC lacks
+/// stay, unless --delete is given. Without SRC it only makes all changes so far durable.
 ///
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
@@ -195,12 +195,16 @@ impl SyncTree {
         if self.transfer.is_json() {
             writeln!(context.out, "{}", json::text(&differences::as_json(report)))?;
         } else {
-            let verb = if self.dry_run { "would sync" } else { "synced" };
+            let words = differences::in_words(report, self.dry_run);
+            let problems = match report.report.problems.len() {
+                0 => String::new(),
+                count => format!("; {count} missing or changed"),
+            };
             let (copied, seconds) = (human(report.report.counts.bytes), report.report.elapsed.as_secs_f64());
-            say(&format!(
-                "{verb} {}; {copied}B copied in {seconds:.2} s",
-                differences::in_words(&report.counts)
-            ));
+            say(&match self.dry_run {
+                true => format!("dry run: {words}{problems}"),
+                false => format!("synced: {words}; {copied}B copied in {seconds:.2} s{problems}"),
+            });
         }
         context.raise_status(report.report.exit_code());
         Ok(())

@@ -36,10 +36,11 @@ fn a_dry_run_lists_what_a_sync_does_and_a_second_sync_does_nothing() {
     ];
     let ran = v.run_with("sync", &[&args[..], &["--dry-run"]].concat(), b"").ends(0);
     assert_eq!(lines(&ran), all);
-    assert!(ran.err.contains("would sync 8 names compared: 8 added"), "{}", ran.err);
+    assert!(ran.err.contains("dry run: 8 names compared; 8 to add\n"), "{}", ran.err);
     v.run("ls", "/in").ends(1);
     let ran = v.run_with("sync", &[&args[..], &["-i"]].concat(), b"").ends(0);
     assert_eq!(lines(&ran), all);
+    assert!(ran.err.contains("synced: 8 names compared; 8 added; 15B copied in "), "{}", ran.err);
     v.run_with("sync", &args, b"").ends(0).says("8 names compared, no difference");
     let ran = v.run_with("sync", &[&args[..], &["--stats"]].concat(), b"").ends(0);
     assert!(ran.out().contains("names compared              8\n"), "{}", ran.out());
@@ -268,7 +269,7 @@ fn a_volume_follows_volumes_publications_and_mounts_but_not_itself() {
     run(&["mkfs", text(&copy), "--size", "64M"]).ends(0);
     let part = |tree: &str| format!("{tree}:/from");
     let follow = |from: &str, dest: &str| {
-        run(&["sync", text(&copy), from, dest, "--delete", "--dry-run"]).ends(0).says("would sync");
+        run(&["sync", text(&copy), from, dest, "--delete", "--dry-run"]).ends(0).says("dry run: ");
         run(&["sync", text(&copy), from, dest, "--delete"]).ends(0);
         run(&["diff", text(&source), &format!("{}:{dest}", text(&copy)), "--checksum"]).ends(0);
         run(&["sync", text(&copy), from, dest, "--delete"]).ends(0).says("no difference");
