@@ -24,6 +24,8 @@ mod difference;
 mod effect;
 mod engine;
 mod failure;
+#[cfg(test)]
+mod fault_tests;
 mod filter;
 mod host_tree;
 mod into_volume;

@@ -10,7 +10,7 @@ mod removal;
 
 use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
-use super::failure::{self, Failure};
+use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
 use super::node::{Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
@@ -193,7 +193,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
                 let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));
                 let same = content::is_same(self.job, buffers, a_file, b_file, a.meta.size);
-                aspects |= Aspects::CONTENT.when(!same.map_err(in_a)?);
+                aspects |= Aspects::CONTENT.when(!same?);
             }
             _ => {}
         }
@@ -225,11 +225,4 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> Found<'f, A> {
         Found { dir, name: &name.name, node, path }
     }
-}
-
-/// A side of a comparison.
-#[derive(Clone, Copy)]
-pub(super) enum WhichTree {
-    A,
-    B,
 }

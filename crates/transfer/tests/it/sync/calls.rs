@@ -92,9 +92,9 @@ impl FileSystem for Hostile {
 }
 
 /// A volume that counts how often a directory is listed.
-struct Counted(Volume, AtomicUsize);
+struct PageCounter(Volume, AtomicUsize);
 
-impl FileSystem for Counted {
+impl FileSystem for PageCounter {
     other_calls!();
     delegate! { unlink(dir: Ino, name: &[u8]) -> (); }
 
@@ -107,7 +107,7 @@ impl FileSystem for Counted {
 #[test]
 fn an_interruption_ends_the_listing_of_a_large_directory() {
     let temp = tempfile::tempdir().unwrap();
-    let counted = Counted(volume(64), AtomicUsize::new(0));
+    let counted = PageCounter(volume(64), AtomicUsize::new(0));
     counted.0.mkdir_all("/in", 0o755).unwrap();
     for name in 0..9000 {
         counted.0.write_file(format!("/in/{name}"), "").unwrap();
