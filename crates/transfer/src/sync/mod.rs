@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `difference`, `node`, `filter`, `options`, `report` | words of both sides, and of callers |
 //! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
-//! | `content`, `links`, `pair`, `effect` | parts of the comparison |
+//! | `content`, `links`, `listing`, `pair`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
@@ -30,6 +30,7 @@ mod filter;
 mod host_tree;
 mod into_volume;
 mod links;
+mod listing;
 mod node;
 mod options;
 mod pair;

@@ -1,23 +1,26 @@
 //! A directory: its attributes, its names on both sides, and the tasks that follow from them.
 
 use super::{Both, Engine, Task, Waiting, WhichTree};
-use crate::running::job::{TransferJob, count};
+use crate::running::job::count;
 use crate::running::queue::Queue;
 use crate::sync::difference::Change;
 use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
+use crate::sync::listing::{Listing, Segment};
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
 use crate::sync::tree::{Buffers, Tree};
 use crate::vocabulary::name::shown;
-use std::cmp::Ordering;
+use lanefs::FileKind;
+use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most names of one directory in one task; further ones become tasks for other threads.
 pub(super) const TASK_NAMES: usize = 256;
 
 /// Names of `a`, each with the same name of `b`, and the names that only `b` has.
-type Matched = (Vec<Both>, Vec<Name>);
+type Matched = (Listing, Listing);
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
@@ -28,29 +31,36 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !pair.is_entered {
             return;
         }
-        let (mut both, removed) = match self.matched(buffers, pair) {
+        let (both, removed) = match self.matched(buffers, pair) {
             Ok(matched) => matched,
             Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
         };
-        if self.finds_removed && let Some(dir) = &pair.b {
-            for names in removed.chunks(TASK_NAMES) {
-                self.remember(dir, names);
-                for name in names {
-                    if self.job.should_stop() {
-                        return;
-                    }
-                    self.removed(buffers, pair, name);
+        if let Some(dir) = &pair.b {
+            self.remember(dir, &removed);
+            for name in removed.into_names() {
+                if self.job.should_stop() {
+                    return;
                 }
+                self.removed(buffers, pair, &name);
             }
         }
-        // The order of inode numbers is that on the disk.
-        both.sort_unstable_by_key(|both| both.a.ino);
-        while both.len() > TASK_NAMES {
-            let task = both.split_off(both.len() - TASK_NAMES);
-            pair.tasks.add();
-            queue.push(Task::Names(pair.clone(), task));
+        let mut tasks = Vec::new();
+        for mut segment in both.into_segments() {
+            segment.sort();
+            let (len, segment) = (segment.len(), Arc::new(segment));
+            let ranges = (0..len).step_by(TASK_NAMES).map(|begin| begin..len.min(begin + TASK_NAMES));
+            tasks.extend(ranges.map(|range| (segment.clone(), range)));
         }
-        self.names(queue, buffers, pair, both);
+        // The first one is the task of this thread, and the second one the next that a thread takes.
+        let mut tasks = tasks.into_iter();
+        let first = tasks.next();
+        for (segment, range) in tasks.rev() {
+            pair.tasks.add();
+            queue.push(Task::Names(pair.clone(), segment, range));
+        }
+        if let Some((segment, range)) = first {
+            self.names(queue, buffers, pair, &segment, range);
+        }
     }
 
     /// Compares the attributes of the directories themselves.
@@ -67,30 +77,38 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
-        let in_a = names(self.job, self.a, buffers, &pair.a.0);
-        let mut in_a = in_a.map_err(|failure| (WhichTree::A, failure))?;
-        let mut in_b = match (&pair.b, &pair.old) {
-            (Some(b), Some(_)) => {
-                names(self.job, self.b, buffers, b).map_err(|failure| (WhichTree::B, failure))?
+        let in_a = |failure| (WhichTree::A, failure);
+        let in_b = |failure| (WhichTree::B, failure);
+        let mut path = pair.path(b"");
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let len = path.len();
+        let mut leaves_out = |name: &CStr, kind: FileKind| {
+            !self.options.filter.is_empty() && {
+                path.truncate(len);
+                path.extend_from_slice(name.to_bytes());
+                self.options.filter.leaves_out(&path, kind == FileKind::Directory)
             }
-            _ => Vec::new(),
         };
-        if !self.options.filter.is_empty() {
-            // Of a large directory the patterns take long.
-            let stays = |name: &Name| {
-                self.job.should_stop()
-                    || !self.options.filter.leaves_out(&pair.path(name.name.to_bytes()), name.is_dir())
-            };
-            in_a.retain(stays);
+        let mut both = Listing::default();
+        let mut add = |name: &CStr, kind: FileKind, ino: u64| {
+            if !leaves_out(name, kind) {
+                both.push(name, kind, ino);
+            }
+        };
+        self.a.names(self.job, buffers, &pair.a.0, &mut add).map_err(in_a)?;
+        let mut removed = Listing::default();
+        let (Some(b), Some(_)) = (&pair.b, &pair.old) else { return Ok((both, removed)) };
+        let mut matcher = both.matcher().map_err(in_a)?;
+        let mut give = |name: &CStr, kind: FileKind, ino: u64| {
             // A name of `b` that is left out stays for its partner, which may be of another type.
-            let partners: std::collections::HashSet<&std::ffi::CStr> =
-                in_a.iter().map(|name| name.name.as_c_str()).collect();
-            in_b.retain(|name| partners.contains(name.name.as_c_str()) || stays(name));
-        }
-        match self.job.should_stop() {
-            true => Err((WhichTree::A, Failure::Stopped)),
-            false => Ok(merge(in_a, in_b)),
-        }
+            if !matcher.give(name, kind, ino) && self.finds_removed && !leaves_out(name, kind) {
+                removed.push(name, kind, ino);
+            }
+        };
+        self.b.names(self.job, buffers, b, &mut give).map_err(in_b)?;
+        Ok((matcher.into_listing(), removed))
     }
 
     pub(super) fn names(
@@ -98,11 +116,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        mut names: Vec<Both>,
+        segment: &Segment,
+        range: Range<usize>,
     ) {
         if self.job.should_stop() {
             return;
         }
+        let mut names: Vec<Both> = segment.names(range).map(|(a, b)| Both { a, b, old: None }).collect();
         self.describe(pair, &mut names);
         for both in names {
             if self.job.should_stop() {
@@ -150,7 +170,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             let path = shown(&self.a.path(&path()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
-        if node.meta.kind == lanefs::FileKind::Directory {
+        if node.meta.kind == FileKind::Directory {
             if let Some(below) = self.subdirectory(buffers, pair, &both, &node) {
                 pair.tasks.add();
                 queue.push(Task::Directory(below));
@@ -221,68 +241,5 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         };
         let is_entered = !self.options.one_file_system || node.meta.id.dev == pair.a.1.meta.id.dev;
         Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, is_entered))
-    }
-}
-
-/// The names of a directory.
-pub(super) fn names<T: Tree>(
-    job: &TransferJob<'_>,
-    tree: &T,
-    buffers: &mut Buffers,
-    dir: &T::Dir,
-) -> Result<Vec<Name>, Failure> {
-    let mut names = Vec::new();
-    tree.names(job, buffers, dir, &mut |name, kind, ino| {
-        names.push(Name { name: name.to_owned(), kind, ino });
-    })?;
-    Ok(names)
-}
-
-/// Matches the names of both sides.
-fn merge(mut in_a: Vec<Name>, mut in_b: Vec<Name>) -> Matched {
-    in_a.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    in_b.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    let (mut both, mut removed) = (Vec::with_capacity(in_a.len()), Vec::new());
-    let mut rest = in_b.into_iter().peekable();
-    for a in in_a {
-        let mut same = None;
-        while let Some(b) = rest.peek() {
-            match b.name.cmp(&a.name) {
-                Ordering::Less => removed.extend(rest.next()),
-                Ordering::Equal => {
-                    same = rest.next();
-                    break;
-                }
-                Ordering::Greater => break,
-            }
-        }
-        both.push(Both { a, b: same, old: None });
-    }
-    removed.extend(rest);
-    (both, removed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lanefs::FileKind;
-    use std::ffi::CString;
-
-    #[test]
-    fn names_are_matched_in_any_order() {
-        let names = |text: &str| -> Vec<Name> {
-            let name = |word: &str| Name { name: CString::new(word).unwrap(), kind: FileKind::File, ino: 0 };
-            text.split_whitespace().map(name).collect()
-        };
-        let (both, removed) = merge(names("d b a ab"), names("c ab e a aa"));
-        let shown: Vec<String> = both
-            .iter()
-            .map(|both| {
-                format!("{}{}", both.a.name.to_str().unwrap(), if both.b.is_some() { "=" } else { "" })
-            })
-            .collect();
-        assert_eq!(shown, ["a=", "ab=", "b", "d"]);
-        let removed: Vec<&str> = removed.iter().map(|name| name.name.to_str().unwrap()).collect();
-        assert_eq!(removed, ["aa", "c", "e"]);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A task is a directory, or some names of one. A directory's names are listed on both sides and matched;
 //! those of the tree that is followed are then looked at one by one. So the memory goes with the names of the
-//! directories in progress, as many as there are threads, and not with the tree.
+//! directories in progress, as many as there are threads, and not with the tree. A name takes some 40 bytes
+//! until it is its task's turn.
 
 mod directory;
 mod file;
@@ -12,6 +13,7 @@ use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
 use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
+use super::listing::Segment;
 use super::node::{Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
 use super::pair::Pair;
@@ -23,6 +25,7 @@ use crate::running::queue::{default_threads, run_tasks};
 use lanefs::FileKind;
 use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Receiver of the differences. Several threads call it, each for one difference at a time.
@@ -51,7 +54,7 @@ pub(super) struct Waiting<A: Tree, B: Tree> {
     node: Node,
 }
 
-/// A name of `a`, and the same of `b`. A directory of millions of names has as many of these at a time.
+/// A name of `a`, and the same of `b`. There are as many at a time as a task has names.
 pub(super) struct Both {
     a: Name,
     b: Option<Name>,
@@ -62,7 +65,7 @@ pub(super) struct Both {
 /// A part of the work.
 pub(super) enum Task<A: Tree, B: Tree> {
     Directory(Arc<Pair<A, B>>),
-    Names(Arc<Pair<A, B>>, Vec<Both>),
+    Names(Arc<Pair<A, B>>, Arc<Segment>, Range<usize>),
     Waiting(Vec<Waiting<A, B>>),
 }
 
@@ -89,8 +92,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     }
                     self.end_task(buffers, pair);
                 }
-                Task::Names(pair, names) => {
-                    self.names(queue, buffers, &pair, names);
+                Task::Names(pair, segment, range) => {
+                    self.names(queue, buffers, &pair, &segment, range);
                     self.end_task(buffers, pair);
                 }
                 Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),

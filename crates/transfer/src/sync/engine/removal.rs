@@ -1,10 +1,11 @@
 //! Names that only the tree that follows has, with all that is below them.
 
-use super::directory::{TASK_NAMES, names};
+use super::directory::TASK_NAMES;
 use super::{Engine, WhichTree};
 use crate::sync::difference::Change;
 use crate::sync::effect::Effect;
 use crate::sync::failure::Failure;
+use crate::sync::listing::Listing;
 use crate::sync::node::Name;
 use crate::sync::pair::Pair;
 use crate::sync::tree::{Buffers, Tree};
@@ -14,7 +15,7 @@ struct Emptying<D> {
     dir: D,
     /// Its name in the directory above; `None` for the one that is emptied, but stays.
     name: Option<Name>,
-    names: std::vec::IntoIter<Name>,
+    names: Box<dyn Iterator<Item = Name>>,
     /// A name could not be removed, or was not to be.
     stays: bool,
 }
@@ -46,19 +47,22 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Remembers how many names the files have of which names are about to be removed.
-    pub(super) fn remember(&self, dir: &B::Dir, names: &[Name]) {
+    pub(super) fn remember(&self, dir: &B::Dir, names: &Listing) {
         if !E::CHANGES {
             return;
         }
-        let files: Vec<&Name> = names.iter().filter(|name| !name.is_dir()).collect();
-        for files in files.chunks(TASK_NAMES) {
-            if self.job.should_stop() {
-                return;
-            }
-            // A file that cannot be described has no name that is compared.
-            let nodes = self.b.nodes(dir, files).unwrap_or_default();
-            for node in nodes.into_iter().flatten() {
-                self.links.before(node);
+        for segment in names.segments() {
+            for begin in (0..segment.len()).step_by(TASK_NAMES) {
+                if self.job.should_stop() {
+                    return;
+                }
+                let names = segment.names(begin..segment.len().min(begin + TASK_NAMES));
+                let files: Vec<Name> = names.map(|(name, _)| name).filter(|name| !name.is_dir()).collect();
+                // A file that cannot be described has no name that is compared.
+                let nodes = self.b.nodes(dir, &files.iter().collect::<Vec<_>>()).unwrap_or_default();
+                for node in nodes.into_iter().flatten() {
+                    self.links.before(node);
+                }
             }
         }
     }
@@ -82,7 +86,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> Result<bool, Failure> {
         let Some(dir) = &pair.b else { return Ok(true) };
         let entered = self.b.enter(dir, name, &self.b.node(dir, name)?)?;
-        Ok(names(self.job, self.b, buffers, &entered)?.is_empty())
+        let mut is_empty = true;
+        self.b.names(self.job, buffers, &entered, &mut |_, _, _| is_empty = false)?;
+        Ok(is_empty)
     }
 
     /// Removes all that is below a directory of `b`; false where something stays.
@@ -127,8 +133,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     fn open(&self, buffers: &mut Buffers, dir: &B::Dir, name: &Name) -> Result<Emptying<B::Dir>, Failure> {
         let entered = self.b.enter(dir, name, &self.b.node(dir, name)?)?;
-        let names = names(self.job, self.b, buffers, &entered)?;
+        let mut names = Listing::default();
+        self.b.names(self.job, buffers, &entered, &mut |name, kind, ino| names.push(name, kind, ino))?;
         self.remember(&entered, &names);
-        Ok(Emptying { dir: entered, name: Some(name.clone()), names: names.into_iter(), stays: false })
+        let names = Box::new(names.into_names());
+        Ok(Emptying { dir: entered, name: Some(name.clone()), names, stays: false })
     }
 }
