@@ -195,6 +195,9 @@ impl TreeComparison<'_> {
         effect: &E,
     ) -> SyncCounts {
         let TreeComparison { job, options, finds_removed, receiver } = *self;
+        if let Some(expected) = a.expected().or_else(|| b.expected()) {
+            job.expect(expected);
+        }
         let (links, tally) = (Links::default(), Tally::default());
         let waiting = Mutex::default();
         let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };

@@ -43,6 +43,11 @@ pub(crate) trait Tree: Sync {
     /// The path of a name, from its path below the top, for messages.
     fn path(&self, below: &[u8]) -> Vec<u8>;
 
+    /// Returns the number of names in the whole tree, about; `None` where the side does not know it.
+    fn expected(&self) -> Option<u64> {
+        None
+    }
+
     /// Lists a directory, in no order: calls `each` with a name, the type of its file and the inode number.
     fn names(
         &self,

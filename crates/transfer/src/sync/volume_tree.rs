@@ -118,6 +118,12 @@ impl Tree for VolumeTree<'_> {
     type Dir = VolumeDir;
     type File = Ino;
 
+    fn expected(&self) -> Option<u64> {
+        let is_whole = self.top.is_some_and(|(top, _)| top.ino == self.volume.root());
+        // It is for the progress alone.
+        if is_whole { self.volume.inodes().ok().flatten() } else { None }
+    }
+
     fn path(&self, below: &[u8]) -> Vec<u8> {
         if below.is_empty() { self.path.clone() } else { join(&self.path, below) }
     }
