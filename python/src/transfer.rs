@@ -93,6 +93,7 @@ pub(crate) fn sync_host_tree(
         dry_run,
         one_file_system,
         filter,
+        in_order: lists,
         threads,
         skip,
         ..SyncOptions::default()

@@ -184,6 +184,8 @@ def test_a_tree_is_followed(volume, tmp_path):
         volume.sync(source, "/in", exclude="*.o")
     with pytest.raises(ValueError, match="not a pattern"):
         volume.sync(source, "/in", exclude=["a[z-a]"])
+    with pytest.raises(ValueError, match=r"'\[' is not a pattern"):
+        volume.sync(source, "/in", exclude=["["])
 
 
 def test_an_exception_of_the_callback_stops_a_sync(volume, tmp_path):

@@ -27,6 +27,14 @@ pub trait FileSystem: Sync {
     /// As [`Volume::statfs`].
     fn size(&self) -> Result<u64>;
 
+    /// Returns the number of inodes in use; `None` where the implementation does not know it.
+    ///
+    /// # Errors
+    /// As [`Volume::statfs`].
+    fn inodes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Resolves a path that starts in `base` where it is relative, with attributes.
     ///
     /// # Errors
@@ -111,6 +119,10 @@ impl FileSystem for Volume {
 
     fn size(&self) -> Result<u64> {
         self.statfs().map(|space| space.blocks.saturating_mul(space.block_size))
+    }
+
+    fn inodes(&self) -> Result<Option<u64>> {
+        Ok(Some(self.statfs()?.inodes))
     }
 
     fn resolve_at(&self, base: Ino, path: &[u8], follow: bool) -> Result<Resolution> {

@@ -9,7 +9,7 @@ use crate::terminal::progress::TransferProgress;
 use crate::terminal::{console, exit, interrupt};
 use crate::text::json;
 use clap::Args;
-use lanefs_transfer::{Control, Difference, SyncReport, diff_trees};
+use lanefs_transfer::{Control, Difference, EXIT_DONE, EXIT_PARTLY, SyncOptions, SyncReport, diff_trees};
 use std::io::Write;
 
 /// Show the differences of two trees: directories of the host, volumes, publications
@@ -19,8 +19,9 @@ use std::io::Write;
 /// would become the same as A: it has the form that `lanefs sync --help` explains, and is the line that `sync
 /// --dry-run --delete` prints. So `+` marks names that only A has, and `*deleting` those that only B has.
 ///
-/// Reads metadata; with --checksum contents, too. The exit code is 0 if there is no difference, and 1 if
-/// there are some or a part could not be compared.
+/// Reads metadata; with --checksum contents, too. The exit code is 0 if there is no difference, 1 if there
+/// are some, and 4 if a tree, or a part of one, is missing or cannot be read; what could be compared is
+/// listed.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs diff /usr/share v.lane:/share
@@ -39,22 +40,47 @@ pub struct Diff {
     transfer: TransferArgs,
 }
 
+/// Exit code of a comparison that found differences, and of nothing else.
+const DIFFERENT: u8 = 1;
+
+/// The exit code of a comparison. A part that was not compared may hide a difference.
+fn exit_code(report: &SyncReport) -> u8 {
+    match report.report.exit_code() {
+        EXIT_DONE if report.counts.differences() > 0 => DIFFERENT,
+        EXIT_DONE => exit::OK,
+        EXIT_PARTLY => exit::HOST,
+        code => code,
+    }
+}
+
 impl Diff {
     /// Compares the trees, and returns the exit code.
     ///
     /// # Errors
-    /// A tree cannot be opened, or standard output not written.
+    /// A tree cannot be opened, or standard output not written. The exit code of none is [`DIFFERENT`].
     pub fn execute(&self) -> Result<u8, Failure> {
+        let mut code = exit::HOST;
+        match self.run(&mut code) {
+            // The reader of the list has seen enough of it.
+            Ok(()) | Err(Failure::BrokenPipe) => Ok(code),
+            Err(Failure::Message { exit: DIFFERENT, text, ends }) => {
+                Err(Failure::Message { exit: exit::HOST, text, ends })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Compares the trees, and prints the differences. Sets the exit code as soon as it is known.
+    fn run(&self, code: &mut u8) -> Outcome {
         let (from, to) = (self.from.open()?, self.to.open()?);
         interrupt::wait_for_commands();
         let collected = Collected::default();
         let report = self.compare(&from, &to, &|difference| collected.push(difference))?;
+        *code = exit_code(&report);
         let mut out = std::io::BufWriter::new(console::output());
         collected.print(&mut out, self.transfer.is_json())?;
         self.report(&mut out, &report)?;
-        out.flush()?;
-        let differs = report.counts.differences() > 0;
-        Ok(report.report.exit_code().max(if differs { exit::PARTIAL } else { exit::OK }))
+        Ok(out.flush()?)
     }
 
     fn compare(
@@ -63,7 +89,7 @@ impl Diff {
         to: &OpenTree<'_>,
         receiver: &(dyn Fn(&Difference) + Sync),
     ) -> Result<SyncReport, Failure> {
-        let options = self.comparison.options(&self.transfer, Vec::new())?;
+        let options = SyncOptions { in_order: true, ..self.comparison.options(&self.transfer, Vec::new())? };
         let progress = TransferProgress::new("comparing");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };
@@ -76,8 +102,30 @@ impl Diff {
         self.transfer.tell("compared", TransferTarget::Followed, &report.report);
         match self.transfer.is_json() {
             true => writeln!(out, "{}", json::text(&differences::as_json(report)))?,
-            false => say(&differences::in_words(&report.counts)),
+            false => say(&differences::in_words(report, true)),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanefs_transfer::{Problem, Report, SyncCounts};
+
+    #[test]
+    fn only_differences_have_their_exit_code() {
+        let code = |added: u64, report: Report| {
+            exit_code(&SyncReport { report, counts: SyncCounts { added, ..SyncCounts::default() } })
+        };
+        let failed = || vec![Problem { path: b"a".to_vec(), what: "cannot be read".into() }];
+        for added in [0, 1] {
+            let problems = failed();
+            assert_eq!(code(added, Report { problems, ..Report::default() }), exit::HOST);
+            let problems = failed();
+            assert_eq!(code(added, Report { problems, damaged: true, ..Report::default() }), exit::IMAGE);
+            assert_eq!(code(added, Report { interrupted: true, ..Report::default() }), exit::INTERRUPTED);
+        }
+        assert_eq!((code(0, Report::default()), code(1, Report::default())), (exit::OK, DIFFERENT));
     }
 }

@@ -31,8 +31,8 @@ use watch::Round;
 ///
 /// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
 /// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
-/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Without --delete names
-/// stay that SRC lacks. Without SRC only makes all changes so far durable.
+/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Names that SRC lacks
+/// stay, unless --delete is given. Without SRC it only makes all changes so far durable.
 ///
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
@@ -71,20 +71,20 @@ pub struct SyncTree {
     #[arg(value_name = "DEST", default_value = "/")]
     dest: OsString,
     /// Remove names that SRC lacks
-    #[arg(long, requires = "source")]
+    #[arg(long)]
     delete: bool,
     /// Change nothing, and list what would change
-    #[arg(long, short = 'n', requires = "source")]
+    #[arg(long, short = 'n')]
     dry_run: bool,
     /// List each change, sorted by path
-    #[arg(long, short = 'i', requires = "source")]
+    #[arg(long, short = 'i')]
     itemize_changes: bool,
-    /// Print numbers of names and bytes, and rates
-    #[arg(long, conflicts_with = "json")]
+    /// Print numbers of names and bytes, and rates; the last object of --json has them, too
+    #[arg(long)]
     stats: bool,
     /// Publish the volume to the store URL[#TAG] afterwards, as `lanefs publish` does: only blocks that
     /// changed go there
-    #[arg(long, value_name = "URL", value_parser = LocationParser, requires = "source", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "URL", value_parser = LocationParser)]
     publish: Option<Location>,
     /// Go on after the first sync, and follow SRC as it changes until Ctrl-C: half a second after the last
     /// change, or ten seconds after the first one, the directories that changed are synced
@@ -141,7 +141,38 @@ impl SyncTree {
         self.watch
     }
 
+    /// True where each difference is printed.
+    fn is_listed(&self) -> bool {
+        self.dry_run || self.itemize_changes
+    }
+
+    /// Refuses options that have no use together.
+    fn check_options(&self) -> Outcome {
+        let alone = [
+            (self.delete, "--delete"),
+            (self.dry_run, "--dry-run"),
+            (self.itemize_changes, "--itemize-changes"),
+            (self.publish.is_some(), "--publish"),
+        ];
+        if self.source.is_none()
+            && let Some((_, option)) = alone.iter().find(|option| option.0)
+        {
+            let advice = "name the tree that the volume is to follow: `lanefs sync IMAGE SRC [DEST]`";
+            return Err(Failure::usage(option, "is of no use without SRC", advice));
+        }
+        if self.dry_run && self.publish.is_some() {
+            let advice = "leave out --publish or --dry-run";
+            return Err(Failure::usage("--publish", "a dry run has nothing to publish", advice));
+        }
+        if self.stats && self.transfer.is_json() {
+            let advice = "leave out --stats or --json";
+            return Err(Failure::usage("--stats", "the last object of --json has these numbers", advice));
+        }
+        Ok(())
+    }
+
     fn execute_on(&self, context: &mut Context<'_, impl FileSystem>) -> Outcome {
+        self.check_options()?;
         let Some(source) = &self.source else {
             let synced = context.volume.sync();
             return synced.map_err(|error| Failure::volume(context.image.name(), &error));
@@ -151,9 +182,8 @@ impl SyncTree {
             return Err(Failure::usage(b"--watch", "cannot follow SRC here", advice));
         }
         let collected = Collected::default();
-        let is_listed = self.dry_run || self.itemize_changes;
         let receiver = |difference: &Difference| {
-            if is_listed {
+            if self.is_listed() {
                 collected.push(difference);
             }
         };
@@ -172,6 +202,7 @@ impl SyncTree {
             delete: self.delete,
             dry_run: self.dry_run,
             scope: self.round.as_ref().map(|round| round.scope.clone()).unwrap_or_default(),
+            in_order: self.is_listed(),
             ..self.comparison.options(&self.transfer, context.image.files())?
         };
         if source.is_of(context.image) {
@@ -205,12 +236,16 @@ impl SyncTree {
         if self.transfer.is_json() {
             writeln!(context.out, "{}", json::text(&differences::as_json(report)))?;
         } else {
-            let verb = if self.dry_run { "would sync" } else { "synced" };
+            let words = differences::in_words(report, self.dry_run);
+            let problems = match report.report.problems.len() {
+                0 => String::new(),
+                count => format!("; {count} missing or changed"),
+            };
             let (copied, seconds) = (human(report.report.counts.bytes), report.report.elapsed.as_secs_f64());
-            say(&format!(
-                "{verb} {}; {copied}B copied in {seconds:.2} s",
-                differences::in_words(&report.counts)
-            ));
+            say(&match self.dry_run {
+                true => format!("dry run: {words}{problems}"),
+                false => format!("synced: {words}; {copied}B copied in {seconds:.2} s{problems}"),
+            });
         }
         context.raise_status(report.report.exit_code());
         Ok(())

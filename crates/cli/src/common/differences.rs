@@ -3,11 +3,12 @@
 use super::transfer::{self, TransferArgs};
 use crate::session::context::Context;
 use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::interrupt;
 use crate::text::escape::escape;
 use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::FileSystem;
-use lanefs_transfer::{Difference, FileId, Filter, SyncCounts, SyncOptions, SyncReport};
+use lanefs_transfer::{Difference, FileId, Filter, SyncOptions, SyncReport};
 use parking_lot::Mutex;
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,7 +64,21 @@ impl ComparisonArgs {
                 let advice = "write its patterns in UTF-8; `?` and `*` match any byte of a name";
                 Failure::usage(bytes::of_path(file), "is not text", advice)
             })?;
-            lines.extend(text.lines().map(str::to_owned));
+            for (at, line) in text.lines().enumerate() {
+                Filter::new([line]).map_err(|error| {
+                    let name = [bytes::of_path(file), format!(":{}", at + 1).as_bytes()].concat();
+                    Failure::usage(name, &error.to_string(), "")
+                })?;
+                lines.push(line.to_owned());
+            }
+        }
+        for (option, patterns) in [("--exclude", &self.exclude), ("--include", &self.include)] {
+            // An empty line and a comment match nothing, which the user cannot mean here.
+            if let Some(pattern) = patterns.iter().find(|pattern| Filter::is_no_rule(pattern)) {
+                let name = format!("{option} '{pattern}'");
+                let advice = "a name that begins with # is `\\#...`";
+                return Err(Failure::usage(name, "matches nothing, as an empty line or a comment", advice));
+            }
         }
         lines.extend(self.exclude.iter().cloned());
         lines.extend(self.include.iter().map(|pattern| format!("!{pattern}")));
@@ -84,11 +99,16 @@ impl Collected {
     /// Prints the differences, a directory before the names in it.
     ///
     /// # Errors
-    /// Standard output cannot be written.
+    /// Standard output cannot be written; the user asks to stop.
     pub fn print(self, out: &mut dyn Write, as_json: bool) -> Outcome {
         let mut differences = self.0.into_inner();
         differences.sort_by(Difference::by_path);
+        // A user who stopped the sync has the list of what was done, and may stop that, too.
+        let requests = interrupt::requests();
         for difference in &differences {
+            if interrupt::requests() > requests {
+                return Err(Failure::Interrupted);
+            }
             match as_json {
                 true => writeln!(out, "{}", json::text(&object(difference)))?,
                 false => writeln!(out, "{} {}", difference.letters(), name(difference))?,
@@ -135,21 +155,26 @@ pub fn as_json(report: &SyncReport) -> serde_json::Value {
     object
 }
 
-/// The numbers of differences in words: those that are not 0.
-pub fn in_words(counts: &SyncCounts) -> String {
+/// The numbers of differences in words, those that are not 0: of changes that were made, or that are `to_do`.
+pub fn in_words(report: &SyncReport, to_do: bool) -> String {
+    let counts = &report.counts;
     let parts = [
-        (counts.added, "added"),
-        (counts.replaced, "replaced"),
-        (counts.attributes, "with other attributes"),
-        (counts.linked, "linked"),
-        (counts.removed, "removed"),
+        (counts.added, "added", "to add"),
+        (counts.replaced, "replaced", "to replace"),
+        (counts.attributes, "with new attributes", "to get new attributes"),
+        (counts.linked, "hard-linked", "to hard-link"),
+        (counts.removed, "removed", "to remove"),
     ];
+    let parts = parts.iter().filter(|part| part.0 > 0);
     let parts: Vec<String> =
-        parts.iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        parts.map(|(count, done, wanted)| format!("{count} {}", if to_do { wanted } else { done })).collect();
     let names = if counts.compared == 1 { "name" } else { "names" };
+    // The rest may have some.
+    let is_whole = !report.report.interrupted && report.report.stopped.is_none();
     match parts.is_empty() {
-        true => format!("{} {names} compared, no difference", counts.compared),
-        false => format!("{} {names} compared: {}", counts.compared, parts.join(", ")),
+        true if is_whole => format!("{} {names} compared, no differences", counts.compared),
+        true => format!("{} {names} compared", counts.compared),
+        false => format!("{} {names} compared; {}", counts.compared, parts.join(", ")),
     }
 }
 
@@ -175,4 +200,24 @@ pub fn print_stats(context: &mut Context<'_, impl FileSystem>, report: &SyncRepo
         writeln!(context.out, "{what:<27} {number}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanefs_transfer::{Report, SyncCounts};
+
+    #[test]
+    fn only_a_whole_comparison_says_that_there_are_no_differences() {
+        let words = |counts: SyncCounts, interrupted: bool, to_do: bool| {
+            let report = Report { interrupted, ..Report::default() };
+            in_words(&SyncReport { report, counts }, to_do)
+        };
+        let none = SyncCounts { compared: 2, ..SyncCounts::default() };
+        assert_eq!(words(none, false, false), "2 names compared, no differences");
+        assert_eq!(words(none, true, false), "2 names compared");
+        let some = SyncCounts { compared: 1, added: 1, removed: 2, ..SyncCounts::default() };
+        assert_eq!(words(some, true, false), "1 name compared; 1 added, 2 removed");
+        assert_eq!(words(some, false, true), "1 name compared; 1 to add, 2 to remove");
+    }
 }

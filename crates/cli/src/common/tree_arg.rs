@@ -98,6 +98,8 @@ impl TreeArg {
                 Ok(OpenTree::Here(Box::new(volume), path))
             }
             Err(failure) => {
+                let advice = "give a directory, a volume or a URL (`lanefs import` takes files and archives)";
+                let failure = failure.advising_in_place_of_mkfs(advice);
                 let mount = mounted::in_place_of(image, failure)?;
                 let volume = RemoteVolume::open(&mount, interrupt::raised).map_err(mounted::talk_failure)?;
                 Ok(OpenTree::There(Box::new(volume), path))

@@ -108,6 +108,20 @@ impl Failure {
         }
     }
 
+    /// Returns the same failure; of a file that is not a volume, with other advice.
+    pub fn advising_in_place_of_mkfs(self, advice: &str) -> Self {
+        match self {
+            Failure::Message { exit, text, ends } => {
+                let text = match text.strip_suffix(MAKE_A_VOLUME) {
+                    Some(text) => format!("{text}{advice}"),
+                    None => text,
+                };
+                Failure::Message { exit, text, ends }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the same failure; it ends the whole command if `ends_command` is true.
     fn ending(mut self, ends_command: bool) -> Self {
         if let Failure::Message { ends, .. } = &mut self {
@@ -204,7 +218,7 @@ fn host_advice(error: &io::Error) -> &'static str {
 fn image_advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Exists => "give --force to overwrite it",
-        ErrorKind::NotAVolume => "make a volume with `lanefs mkfs`",
+        ErrorKind::NotAVolume => MAKE_A_VOLUME,
         ErrorKind::OlderFormat => "use `lanefs export` there, then `lanefs mkfs` and `lanefs import` here",
         ErrorKind::NewerFormat => "use a newer `lanefs`",
         ErrorKind::NotClosed => "run `lanefs fsck --repair` on it first",
@@ -213,6 +227,8 @@ fn image_advice(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// Advice for a file that is not a volume.
+const MAKE_A_VOLUME: &str = "make a volume with `lanefs mkfs`";
 /// Advice for a name that exists already.
 pub const REMOVE_OR_RENAME: &str = "remove it first or choose another name";
 /// Advice for a file with damaged data.

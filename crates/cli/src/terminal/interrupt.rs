@@ -70,7 +70,12 @@ pub fn flag() -> impl Fn() -> bool + Sync {
 }
 
 fn process_is_interrupted() -> bool {
-    REQUESTS.load(Ordering::Relaxed) > 0
+    requests() > 0
+}
+
+/// Requests to stop so far, of this process.
+pub fn requests() -> u32 {
+    REQUESTS.load(Ordering::Relaxed)
 }
 
 /// Forgets the requests, so that the next command of a shell starts afresh.

@@ -2,7 +2,7 @@
 
 use super::console;
 use crate::text::size::human;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lanefs_transfer::ProgressState;
 use std::time::{Duration, Instant};
 
@@ -124,11 +124,46 @@ impl lanefs_transfer::Progress for TransferProgress {
             0 => format!("{label}: {names} names, {bytes}B ({rate:.0} names/s, {speed}B/s)"),
             compared => {
                 let rate = compared as f64 / seconds;
+                let of_all = now.expected.map_or_else(String::new, |all| format!(" of about {all}"));
+                let left = time_left(now);
+                let left = left.map_or_else(String::new, |left| format!("; {} left", HumanDuration(left)));
                 format!(
-                    "{label}: {compared} names compared ({rate:.0}/s), {names} copied, {bytes}B ({speed}B/s)"
+                    "{label}: {compared}{of_all} names compared ({rate:.0}/s), {names} copied, {bytes}B \
+                     ({speed}B/s){left}"
                 )
             }
         });
         self.bar.tick();
+    }
+}
+
+/// An estimate of the time that a comparison will still take, if the number of its names is known.
+fn time_left(now: &ProgressState) -> Option<Duration> {
+    let left = now.expected?.checked_sub(now.compared)?;
+    if now.compared == 0 {
+        return None;
+    }
+    Duration::try_from_secs_f64(now.elapsed.as_secs_f64() * left as f64 / now.compared as f64).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanefs_transfer::Counts;
+
+    #[test]
+    fn the_time_left_follows_from_the_names_that_are_left() {
+        let left = |compared: u64, expected: Option<u64>| {
+            let elapsed = Duration::from_secs(10);
+            time_left(&ProgressState {
+                counts: Counts::default(),
+                compared,
+                expected,
+                elapsed,
+                syncing: false,
+            })
+        };
+        assert_eq!(left(25, Some(100)), Some(Duration::from_secs(30)));
+        assert_eq!((left(25, None), left(0, Some(100)), left(9, Some(8))), (None, None, None));
     }
 }

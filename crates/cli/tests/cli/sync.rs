@@ -1,6 +1,6 @@
 //! `lanefs sync` and `lanefs diff`: lists, exit codes, volumes that are mounted, publications.
 
-use crate::common::{Ran, TestVolume, ended, run, text, until};
+use crate::common::{Ran, TestVolume, ended, program, run, text, until};
 use crate::mount::Mounted;
 use std::fs;
 use std::io::Write;
@@ -37,10 +37,11 @@ fn a_dry_run_lists_what_a_sync_does_and_a_second_sync_does_nothing() {
     ];
     let ran = v.run_with("sync", &[&args[..], &["--dry-run"]].concat(), b"").ends(0);
     assert_eq!(lines(&ran), all);
-    assert!(ran.err.contains("would sync 8 names compared: 8 added"), "{}", ran.err);
+    assert!(ran.err.contains("dry run: 8 names compared; 8 to add\n"), "{}", ran.err);
     v.run("ls", "/in").ends(1);
     let ran = v.run_with("sync", &[&args[..], &["-i"]].concat(), b"").ends(0);
     assert_eq!(lines(&ran), all);
+    assert!(ran.err.contains("synced: 8 names compared; 8 added; 15B copied in "), "{}", ran.err);
     v.run_with("sync", &args, b"").ends(0).says("8 names compared, no difference");
     let ran = v.run_with("sync", &[&args[..], &["--stats"]].concat(), b"").ends(0);
     assert!(ran.out().contains("names compared              8\n"), "{}", ran.out());
@@ -71,14 +72,75 @@ fn delete_removes_and_filters_leave_out() {
     let rest = go(&["--delete"]);
     assert_eq!(rest, [">f+++++++++ d/e/c.o", "cL+++++++++ link", "*deleting   more.o"]);
     v.run_with("diff", &[] as &[&str], b"").ends(2);
-    v.run_with("sync", &[&source, "/in", "--exclude", "a[z-a]"], b"").ends(2).says("not a pattern");
     v.run_with("sync", &[&source, "/in", "--filter", "/none"], b"").ends(4).says("/none");
     v.run("sync", "").ends(0);
-    v.run("sync", "--delete").ends(2);
-    v.run_with("sync", &["/none", "/in"], b"").ends(4).says("cannot sync '/none'");
-    v.run_with("sync", &[text(&rules), "/in"], b"").ends(3).says("not a LaneFS volume");
     v.run_with("sync", &[&source, "/in/a"], b"").ends(1).says("/in/a");
     v.clean();
+}
+
+#[test]
+fn a_source_that_is_none_removes_nothing() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    v.run_with("sync", &[text(&source), "/in"], b"").ends(0);
+    let (file, archive, loop_link) = (v.host("file"), v.host("tree.tar"), v.host("loop"));
+    fs::write(&file, "content").unwrap();
+    fs::write(&archive, [0; 10240]).unwrap();
+    std::os::unix::fs::symlink(&loop_link, &loop_link).unwrap();
+    for (bad, code, words) in [
+        ("/none", 4, "cannot sync '/none': No such file or directory"),
+        ("/none/v.lane:/d", 4, "cannot sync '/none/v.lane'"),
+        (text(&loop_link), 4, "cannot sync"),
+        (text(&file), 3, "file: not a LaneFS volume; give a directory, a volume or a URL"),
+        (text(&archive), 3, "tree.tar: not a LaneFS volume; give a directory, a volume or a URL"),
+        ("file:///none/store", 4, "/none/store"),
+    ] {
+        let ran = v.run_with("sync", &[bad, "/in", "--delete"], b"");
+        assert_eq!(ran.code, code, "{bad}: {}", ran.err);
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+    for option in ["--delete", "-n", "--dry-run", "-i", "--publish=file:///none/store"] {
+        v.run("sync", option).ends(2).says("is of no use without SRC; name the tree");
+    }
+    run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(0);
+    v.clean();
+}
+
+#[test]
+fn a_pattern_that_is_none_is_named() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    fs::write(v.host("rules"), "*.o\n\n# comment\nd/[b\n").unwrap();
+    let rules = v.host("rules");
+    let at = format!("{}:4: 'd/[b' is not a pattern: ", text(&rules));
+    for (option, pattern, words) in [
+        ("--exclude", "[", "'[' is not a pattern: unclosed character class"),
+        ("--exclude", "a[z-a]", "'a[z-a]' is not a pattern: "),
+        ("--include", "d/[b", "'!d/[b' is not a pattern: "),
+        ("--include", "{a", "'!{a' is not a pattern: "),
+        ("--exclude", "#a", "--exclude '#a': matches nothing"),
+        ("--include", " ", "--include ' ': matches nothing"),
+        ("--filter", text(&rules), &at),
+    ] {
+        v.run_with("sync", &[text(&source), "/in", option, pattern], b"").ends(2).says(words);
+        run(&["diff", text(&source), text(&v.image), option, pattern]).ends(2).says(words);
+    }
+    v.run("ls", "/in").ends(1);
+}
+
+#[test]
+fn options_that_have_no_use_together_are_refused() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let url = format!("--publish=file://{}", text(&v.host("store")));
+    let refused = |more: &[&str]| v.run_with("sync", &[&[text(&source), "/in"], more].concat(), b"").ends(2);
+    refused(&["-n", &url]).says("--publish: a dry run has nothing to publish; leave out");
+    refused(&["--stats", "--json"]).says("--stats: the last object of --json has these numbers; leave out");
+    assert!(!v.host("store").exists());
+    v.run("ls", "/in").ends(1);
 }
 
 #[test]
@@ -169,8 +231,27 @@ fn trees_of_every_kind_are_compared() {
     let part = |tree: &str| format!("{tree}:/d/e");
     run(&["diff", &part(text(&v.image)), &part(&url)]).ends(0);
     run(&["diff", &part(text(&v.image)), text(&source.join("d/e"))]).ends(0);
-    run(&["diff", &format!("{}:/none", text(&copy)), text(&source)]).ends(1).says("/none");
-    run(&["diff", "/no/such/tree", text(&source)]).ends(4).says("/no/such/tree");
+    // Code 1 means differences, and nothing else does.
+    let missing = [format!("{}:/none", text(&copy)), format!("{url}:/none"), "/no/such/tree".to_string()];
+    for missing in &missing {
+        run(&["diff", missing, text(&source)]).ends(4).says("/no");
+        run(&["diff", text(&source), missing]).ends(4).says("/no");
+    }
+    for (bad, code) in [
+        (format!("{}:/a", text(&copy)), 4),
+        (format!("{}:/a/b", text(&copy)), 4),
+        (format!("{url}#none"), 4),
+        (text(&source.join("a")).to_string(), 3),
+    ] {
+        run(&["diff", &bad, text(&source)]).ends(code);
+        run(&["diff", text(&source), &bad]).ends(code);
+    }
+    run(&["diff", text(&v.image), text(&source), "--filter", "/none"]).ends(4).says("/none");
+    // The reader ends after a line, or before it.
+    let mut diff =
+        program().args(["diff", text(&copy), text(&v.image)]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(diff.stdout.take());
+    assert_eq!(ended(&mut diff), Some(1));
     // A publication follows nothing, but shows how it would.
     run(&["sync", &url, text(&source), "--dry-run"]).ends(0).says("no difference");
     run(&["sync", &url, text(&source)]).ends(2).says("publication");
@@ -189,7 +270,7 @@ fn a_volume_follows_volumes_publications_and_mounts_but_not_itself() {
     run(&["mkfs", text(&copy), "--size", "64M"]).ends(0);
     let part = |tree: &str| format!("{tree}:/from");
     let follow = |from: &str, dest: &str| {
-        run(&["sync", text(&copy), from, dest, "--delete", "--dry-run"]).ends(0).says("would sync");
+        run(&["sync", text(&copy), from, dest, "--delete", "--dry-run"]).ends(0).says("dry run: ");
         run(&["sync", text(&copy), from, dest, "--delete"]).ends(0);
         run(&["diff", text(&source), &format!("{}:{dest}", text(&copy)), "--checksum"]).ends(0);
         run(&["sync", text(&copy), from, dest, "--delete"]).ends(0).says("no difference");
@@ -252,7 +333,7 @@ impl Following {
     /// Starts it; returns when the first sync is done.
     fn start(v: &TestVolume, args: &[&str]) -> (Following, PathBuf) {
         let said = v.host("said");
-        let child = crate::common::program()
+        let child = program()
             .args(["sync", text(&v.image)])
             .args(args)
             .args(["--watch", "--delete"])
@@ -300,7 +381,7 @@ fn until_has(v: &TestVolume, path: &str, content: &str) {
 fn shell_on(v: &TestVolume) -> Child {
     loop {
         let out = v.host("shell");
-        let mut shell = crate::common::program()
+        let mut shell = program()
             .args(["shell", text(&v.image)])
             .stdin(Stdio::piped())
             .stdout(fs::File::create(&out).unwrap())

@@ -18,6 +18,9 @@ pub struct ProgressState {
     pub counts: Counts,
     /// Names that a sync or a comparison has compared so far; 0 for any other transfer.
     pub compared: u64,
+    /// Names that a sync or a comparison will have compared at its end, about, where a whole volume takes
+    /// part and its number of inodes tells; `None` where nothing does.
+    pub expected: Option<u64>,
     /// Time since the start.
     pub elapsed: Duration,
     /// True once all is written and is being made durable.
@@ -78,6 +81,8 @@ pub(crate) fn count(counter: &AtomicU64) {
 pub(crate) struct TransferJob<'a> {
     pub(crate) counters: Counters,
     control: Control<'a>,
+    /// Names that will be compared, about; 0 where that is not known.
+    expected: AtomicU64,
     started: Instant,
     problems: Mutex<Vec<Problem>>,
     damaged: AtomicBool,
@@ -93,6 +98,7 @@ impl<'a> TransferJob<'a> {
         TransferJob {
             counters: Counters::default(),
             control,
+            expected: AtomicU64::new(0),
             started: Instant::now(),
             problems: Mutex::default(),
             damaged: AtomicBool::new(false),
@@ -155,10 +161,17 @@ impl<'a> TransferJob<'a> {
         }
     }
 
+    /// Sets the number of names that will be compared, about.
+    pub(crate) fn expect(&self, names: u64) {
+        self.expected.store(names, Relaxed);
+    }
+
     /// Reports the progress to the caller.
     pub(crate) fn report_progress(&self, syncing: bool) {
         let compared = self.counters.compared.load(Relaxed);
-        let now = ProgressState { counts: self.counts(), compared, elapsed: self.started.elapsed(), syncing };
+        let expected = Some(self.expected.load(Relaxed)).filter(|expected| *expected > compared);
+        let elapsed = self.started.elapsed();
+        let now = ProgressState { counts: self.counts(), compared, expected, elapsed, syncing };
         self.control.progress.update(&now);
     }
 

@@ -48,6 +48,9 @@ pub(super) struct Complete<'f, A: Tree, B: Tree> {
 
 /// The use of differences. A call that fails reports that, and returns `None` or false.
 pub(super) trait Effect<A: Tree, B: Tree>: Sync {
+    /// False where the differences change nothing.
+    const CHANGES: bool;
+
     /// Makes a file, complete but for the content of a directory, in the place of what is there.
     fn put(
         &self,
@@ -84,6 +87,8 @@ pub(super) trait Effect<A: Tree, B: Tree>: Sync {
 pub(super) struct NoEffect;
 
 impl<A: Tree, B: Tree> Effect<A, B> for NoEffect {
+    const CHANGES: bool = false;
+
     fn put(&self, _: &mut Buffers, _: &Found<'_, A>, _: Option<&B::Dir>, _: There) -> Option<Made<B::Dir>> {
         Some(Made { id: None, dir: None })
     }

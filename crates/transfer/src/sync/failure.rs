@@ -8,6 +8,13 @@ use rustix::io::Errno;
 /// Reason why a side did not answer, or was not changed.
 pub(crate) type Failure = ImportFailure;
 
+/// A side of a comparison.
+#[derive(Clone, Copy)]
+pub(super) enum WhichTree {
+    A,
+    B,
+}
+
 /// Records that a file could not be read or written. `doing` is said of the volume.
 pub(super) fn report(job: &TransferJob<'_>, path: Vec<u8>, doing: &str, failure: Failure) {
     match failure {
@@ -21,7 +28,7 @@ pub(super) fn report(job: &TransferJob<'_>, path: Vec<u8>, doing: &str, failure:
                 Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL => {
                     "changed its type meanwhile".into()
                 }
-                Errno::STALE => "was replaced by another directory meanwhile".into(),
+                Errno::STALE => "was replaced meanwhile".into(),
                 errno => format!("cannot be read: {}", errno_text(errno)),
             },
         ),

@@ -30,19 +30,32 @@ impl Filter {
     /// Makes a filter of lines as a `.gitignore` has them.
     ///
     /// # Errors
-    /// [`Error::Usage`] names a line that is not a pattern.
+    /// [`Error::Usage`] names a line that is not a pattern, such as `[` without its `]`: git takes that for
+    /// one that matches nothing.
     pub fn new<'l>(lines: impl IntoIterator<Item = &'l str>) -> Result<Self> {
         let mut builder = GitignoreBuilder::new("/");
+        builder.allow_unclosed_class(false);
         for line in lines {
             let added = builder.add_line(None, line).map(drop);
             added.map_err(|error| {
-                Error::Usage(format!("'{}' is not a pattern: {error}", line.escape_debug()))
+                // The error may name the pattern once more.
+                let why = match &error {
+                    ignore::Error::Glob { err, .. } => err.clone(),
+                    error => error.to_string(),
+                };
+                Error::Usage(format!("'{}' is not a pattern: {why}", line.escape_debug()))
             })?;
         }
         builder
             .build()
             .map(Filter)
             .map_err(|error| Error::Usage(format!("the patterns are too many: {error}")))
+    }
+
+    /// True for an empty line and a comment, which are no rules.
+    #[must_use]
+    pub fn is_no_rule(line: &str) -> bool {
+        line.starts_with('#') || line.trim().is_empty()
     }
 
     /// True where there are no rules.
@@ -76,6 +89,18 @@ mod tests {
             assert_eq!(filter.leaves_out(path, is_dir), is_out, "{path:?}");
         }
         assert!(Filter::default().is_empty() && !Filter::default().leaves_out(b"a", false));
-        assert!(Filter::new(["a[z-a]"]).is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_not_a_pattern_is_named() {
+        for line in ["[", "a[b", "d/[!x", "a[z-a]", "x\\", "{a,b", "![", "b}"] {
+            let error = Filter::new(["*.o", line]).unwrap_err().to_string();
+            let named = format!("'{}' is not a pattern: ", line.escape_debug());
+            assert!(error.starts_with(&named), "{error}");
+        }
+        for (line, path) in [("\\[", &b"["[..]), ("[[]", b"["), ("a]", b"a]"), ("[]]", b"]"), ("\\#a", b"#a")]
+        {
+            assert!(Filter::new([line]).unwrap().leaves_out(path, false), "{line}");
+        }
     }
 }

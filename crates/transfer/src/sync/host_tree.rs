@@ -113,9 +113,14 @@ impl Tree for HostTree {
         if below.is_empty() { self.path.clone() } else { join(&self.path, below) }
     }
 
-    fn names(&self, buffers: &mut Buffers, dir: &Self::Dir) -> std::result::Result<Vec<Name>, Failure> {
+    fn names(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        each: &mut dyn FnMut(&CStr, FileKind, u64),
+    ) -> std::result::Result<(), Failure> {
         let fd = self.fd(dir)?;
-        let mut names = Vec::new();
         // A descriptor that was used before stands at its end.
         seek(&*fd, SeekFrom::Start(0))?;
         let mut entries = RawDir::new(&*fd, &mut buffers.entries[..]);
@@ -126,10 +131,13 @@ impl Tree for HostTree {
                 continue;
             }
             if let Some(kind) = kind_of(&fd, name, entry.file_type())? {
-                names.push(Name { name: name.to_owned(), kind, ino: entry.ino() });
+                each(name, kind, entry.ino());
+            }
+            if entries.is_buffer_empty() && job.should_stop() {
+                return Err(Failure::Stopped);
             }
         }
-        Ok(names)
+        Ok(())
     }
 
     fn node(&self, dir: &Self::Dir, name: &Name) -> std::result::Result<Node, Failure> {

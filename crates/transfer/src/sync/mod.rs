@@ -16,7 +16,7 @@
 //! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
-//! | `content`, `links`, `pair`, `effect` | parts of the comparison |
+//! | `content`, `links`, `listing`, `pair`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
@@ -25,10 +25,13 @@ mod difference;
 mod effect;
 mod engine;
 mod failure;
+#[cfg(test)]
+mod fault_tests;
 mod filter;
 mod host_tree;
 mod into_volume;
 mod links;
+mod listing;
 mod node;
 mod options;
 mod pair;
@@ -47,6 +50,7 @@ use engine::{Engine, Receiver};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
+use lanefs_sync::lock::Mutex;
 use links::Links;
 use node::Node;
 use pair::{Pair, Sides};
@@ -197,8 +201,12 @@ impl TreeComparison<'_> {
         effect: &E,
     ) -> SyncReport {
         let TreeComparison { job, options, finds_removed, receiver } = *self;
+        if let Some(expected) = a.expected().or_else(|| b.expected()) {
+            job.expect(expected);
+        }
         let (links, tally) = (Links::default(), Tally::default());
-        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally };
+        let waiting = Mutex::default();
+        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };
         let made = old.is_none().then_some(Change::Added);
         let part = if made.is_some() { Part::All } else { options.scope.part(b"") };
         engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, part));

@@ -22,6 +22,10 @@ pub struct SyncOptions {
     pub filter: Filter,
     /// The part of the tree that is compared.
     pub scope: Scope,
+    /// Names of files that have several names come after all others, sorted by path, on one thread. So a list
+    /// of the differences is the same each time, and for a dry run and the sync that follows it: otherwise
+    /// the first name that a thread meets stays, and the others join it. The names that wait take memory.
+    pub in_order: bool,
     /// Number of threads; `None` for twice the cores.
     pub threads: Option<usize>,
     /// Files of the host to leave out, with a note: the volume's own image, for example.

@@ -32,8 +32,8 @@ impl SyncCounts {
 /// The outcome of a sync or of a comparison.
 #[derive(Debug, Default)]
 pub struct SyncReport {
-    /// Files that were copied into the volume, problems, and the end. Of a dry run and of a comparison the
-    /// counts are those of what would be copied.
+    /// Files that were copied into the volume, problems, and the end. A dry run and a comparison copy
+    /// nothing, so their counts are 0.
     pub report: Report,
     /// The differences that were found, and applied by a sync.
     pub counts: SyncCounts,

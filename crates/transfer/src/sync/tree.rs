@@ -6,7 +6,7 @@ use crate::import::content::Copied;
 use crate::on_host::host::CHUNK_BYTES;
 use crate::running::job::TransferJob;
 use crate::vocabulary::xattrs::XattrBuffers;
-use lanefs::{FileSystem, Ino};
+use lanefs::{FileKind, FileSystem, Ino};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
@@ -43,8 +43,19 @@ pub(crate) trait Tree: Sync {
     /// The path of a name, from its path below the top, for messages.
     fn path(&self, below: &[u8]) -> Vec<u8>;
 
-    /// Lists a directory, in no order.
-    fn names(&self, buffers: &mut Buffers, dir: &Self::Dir) -> Result<Vec<Name>, Failure>;
+    /// Returns the number of names in the whole tree, about; `None` where the side does not know it.
+    fn expected(&self) -> Option<u64> {
+        None
+    }
+
+    /// Lists a directory, in no order: calls `each` with a name, the type of its file and the inode number.
+    fn names(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        each: &mut dyn FnMut(&CStr, FileKind, u64),
+    ) -> Result<(), Failure>;
 
     /// Returns the file of a name.
     fn node(&self, dir: &Self::Dir, name: &Name) -> Result<Node, Failure>;

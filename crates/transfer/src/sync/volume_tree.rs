@@ -118,20 +118,35 @@ impl Tree for VolumeTree<'_> {
     type Dir = VolumeDir;
     type File = Ino;
 
+    fn expected(&self) -> Option<u64> {
+        let is_whole = self.top.is_some_and(|(top, _)| top.ino == self.volume.root());
+        // It is for the progress alone.
+        if is_whole { self.volume.inodes().ok().flatten() } else { None }
+    }
+
     fn path(&self, below: &[u8]) -> Vec<u8> {
         if below.is_empty() { self.path.clone() } else { join(&self.path, below) }
     }
 
-    fn names(&self, _: &mut Buffers, dir: &VolumeDir) -> std::result::Result<Vec<Name>, Failure> {
-        let (mut names, mut cookie) = (Vec::new(), 0);
+    fn names(
+        &self,
+        job: &TransferJob<'_>,
+        _: &mut Buffers,
+        dir: &VolumeDir,
+        each: &mut dyn FnMut(&CStr, FileKind, u64),
+    ) -> std::result::Result<(), Failure> {
+        let mut cookie = 0;
         loop {
+            if job.should_stop() {
+                return Err(Failure::Stopped);
+            }
             let page = self.volume.readdir(dir.ino, cookie, PAGE_ENTRIES)?;
-            let Some(last) = page.last() else { return Ok(names) };
+            let Some(last) = page.last() else { return Ok(()) };
             cookie = last.cookie;
             for entry in page {
                 let name = CString::new(entry.name).ok().filter(|name| is_entry_name(name.to_bytes()));
                 let name = name.ok_or_else(|| damaged(dir.ino, "the directory has an impossible name"))?;
-                names.push(Name { name, kind: entry.kind, ino: entry.ino.0 });
+                each(&name, entry.kind, entry.ino.0);
             }
         }
     }

@@ -1,24 +1,27 @@
 //! A directory: its attributes, its names on both sides, and the tasks that follow from them.
 
-use super::{Both, Engine, Task, WhichTree};
+use super::{Both, Engine, Task, Waiting, WhichTree};
 use crate::running::job::count;
 use crate::running::queue::Queue;
 use crate::sync::difference::Change;
 use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
+use crate::sync::listing::{Listing, Segment};
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
 use crate::sync::scope::Part;
 use crate::sync::tree::{Buffers, Tree};
 use crate::vocabulary::name::shown;
-use std::cmp::Ordering;
+use lanefs::FileKind;
+use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most names of one directory in one task; further ones become tasks for other threads.
-const TASK_NAMES: usize = 256;
+pub(super) const TASK_NAMES: usize = 256;
 
 /// Names of `a`, each with the same name of `b`, and the names that only `b` has.
-type Matched = (Vec<Both>, Vec<Name>);
+type Matched = (Listing, Listing);
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
@@ -29,27 +32,36 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if pair.part == Part::Itself {
             return;
         }
-        let (mut both, mut removed) = match self.matched(buffers, pair) {
+        let (both, removed) = match self.matched(buffers, pair) {
             Ok(matched) => matched,
             Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
         };
-        if pair.part == Part::Way {
-            both.retain(|both| self.part_below(pair, both.a.name.to_bytes()) != Part::Itself);
-            removed.clear();
-        }
-        if self.finds_removed {
-            for name in &removed {
-                self.removed(buffers, pair, name);
+        if let Some(dir) = &pair.b {
+            self.remember(dir, &removed);
+            for name in removed.into_names() {
+                if self.job.should_stop() {
+                    return;
+                }
+                self.removed(buffers, pair, &name);
             }
         }
-        // The order of inode numbers is that on the disk.
-        both.sort_unstable_by_key(|both| both.a.ino);
-        while both.len() > TASK_NAMES {
-            let task = both.split_off(both.len() - TASK_NAMES);
-            pair.tasks.add();
-            queue.push(Task::Names(pair.clone(), task));
+        let mut tasks = Vec::new();
+        for mut segment in both.into_segments() {
+            segment.sort();
+            let (len, segment) = (segment.len(), Arc::new(segment));
+            let ranges = (0..len).step_by(TASK_NAMES).map(|begin| begin..len.min(begin + TASK_NAMES));
+            tasks.extend(ranges.map(|range| (segment.clone(), range)));
         }
-        self.names(queue, buffers, pair, both);
+        // The first one is the task of this thread, and the second one the next that a thread takes.
+        let mut tasks = tasks.into_iter();
+        let first = tasks.next();
+        for (segment, range) in tasks.rev() {
+            pair.tasks.add();
+            queue.push(Task::Names(pair.clone(), segment, range));
+        }
+        if let Some((segment, range)) = first {
+            self.names(queue, buffers, pair, &segment, range);
+        }
     }
 
     /// Compares the attributes of the directories themselves.
@@ -66,22 +78,40 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
-        let mut in_a = self.a.names(buffers, &pair.a.0).map_err(|failure| (WhichTree::A, failure))?;
-        let mut in_b = match (&pair.b, &pair.old) {
-            (Some(b), Some(_)) => self.b.names(buffers, b).map_err(|failure| (WhichTree::B, failure))?,
-            _ => Vec::new(),
-        };
-        if !self.options.filter.is_empty() {
-            let stays = |name: &Name| {
-                !self.options.filter.leaves_out(&pair.path(name.name.to_bytes()), name.is_dir())
-            };
-            in_a.retain(stays);
-            // A name of `b` that is left out stays for its partner, which may be of another type.
-            let partners: std::collections::HashSet<&std::ffi::CStr> =
-                in_a.iter().map(|name| name.name.as_c_str()).collect();
-            in_b.retain(|name| partners.contains(name.name.as_c_str()) || stays(name));
+        let in_a = |failure| (WhichTree::A, failure);
+        let in_b = |failure| (WhichTree::B, failure);
+        let mut path = pair.path(b"");
+        if !path.is_empty() {
+            path.push(b'/');
         }
-        Ok(merge(in_a, in_b))
+        let len = path.len();
+        let mut leaves_out = |name: &CStr, kind: FileKind| {
+            if pair.part != Part::Way && self.options.filter.is_empty() {
+                return false;
+            }
+            path.truncate(len);
+            path.extend_from_slice(name.to_bytes());
+            let is_aside = pair.part == Part::Way && self.options.scope.part(&path) == Part::Itself;
+            is_aside || self.options.filter.leaves_out(&path, kind == FileKind::Directory)
+        };
+        let mut both = Listing::default();
+        let mut add = |name: &CStr, kind: FileKind, ino: u64| {
+            if !leaves_out(name, kind) {
+                both.push(name, kind, ino);
+            }
+        };
+        self.a.names(self.job, buffers, &pair.a.0, &mut add).map_err(in_a)?;
+        let mut removed = Listing::default();
+        let (Some(b), Some(_)) = (&pair.b, &pair.old) else { return Ok((both, removed)) };
+        let mut matcher = both.matcher().map_err(in_a)?;
+        let mut give = |name: &CStr, kind: FileKind, ino: u64| {
+            // A name of `b` that is left out stays for its partner, which may be of another type.
+            if !matcher.give(name, kind, ino) && self.finds_removed && !leaves_out(name, kind) {
+                removed.push(name, kind, ino);
+            }
+        };
+        self.b.names(self.job, buffers, b, &mut give).map_err(in_b)?;
+        Ok((matcher.into_listing(), removed))
     }
 
     pub(super) fn names(
@@ -89,14 +119,19 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        mut names: Vec<Both>,
+        segment: &Segment,
+        range: Range<usize>,
     ) {
+        if self.job.should_stop() {
+            return;
+        }
+        let mut names: Vec<Both> = segment.names(range).map(|(a, b)| Both { a, b, old: None }).collect();
         self.describe(pair, &mut names);
         for both in names {
             if self.job.should_stop() {
                 return;
             }
-            self.name(queue, buffers, pair, &both);
+            self.name(queue, buffers, pair, both);
             self.effect.between();
         }
     }
@@ -112,12 +147,23 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
     }
 
+    /// The file of `b` that has a name, if it is not a directory, as it was before the sync.
+    pub(super) fn there(&self, pair: &Pair<A, B>, both: &Both) -> Result<Option<Node>, Failure> {
+        match (&both.b, &pair.b) {
+            (Some(name), Some(dir)) if !name.is_dir() => {
+                let old = self.old(dir, name, both)?;
+                Ok(Some(if E::CHANGES { self.links.before(old) } else { old }))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The file that has a name in `b`.
-    pub(super) fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
+    fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
         both.old.as_deref().copied().map_or_else(|| self.b.node(dir, name), Ok)
     }
 
-    fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: &Both) {
+    fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: Both) {
         let path = || pair.path(both.a.name.to_bytes());
         let node = match self.a.node(&pair.a.0, &both.a) {
             Ok(node) => node,
@@ -127,14 +173,23 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             let path = shown(&self.a.path(&path()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
-        if node.meta.kind == lanefs::FileKind::Directory {
-            if let Some(below) = self.subdirectory(buffers, pair, both, &node) {
+        if node.meta.kind == FileKind::Directory {
+            if let Some(below) = self.subdirectory(buffers, pair, &both, &node) {
                 pair.tasks.add();
                 queue.push(Task::Directory(below));
             }
-        } else {
-            count(&self.job.counters.compared);
-            self.file(buffers, pair, both, &node);
+            return;
+        }
+        count(&self.job.counters.compared);
+        let has_others = |there: Node| there.meta.links > 1;
+        let waits = self.options.in_order
+            && (has_others(node) || self.there(pair, &both).is_ok_and(|there| there.is_some_and(has_others)));
+        match waits {
+            true => {
+                pair.tasks.add();
+                self.waiting.lock().push(Waiting { pair: pair.clone(), both, node });
+            }
+            false => self.file(buffers, pair, &both, &node),
         }
     }
 
@@ -170,9 +225,17 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             (there, _) => {
                 let path = || self.a.path(&below());
                 let found = self.found(&pair.a.0, &both.a, node, &path);
+                let there = match there {
+                    // Another name of the file must find how many it had.
+                    Some(_) => self.there(pair, both).map(|_| (There::File, Change::Type)),
+                    None => Ok((There::Nothing, Change::Added)),
+                };
                 let (there, change) = match there {
-                    Some(_) => (There::File, Change::Type),
-                    None => (There::Nothing, Change::Added),
+                    Ok(there) => there,
+                    Err(failure) => {
+                        self.failed(&below(), WhichTree::B, failure);
+                        return None;
+                    }
                 };
                 let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
                 pair.touch();
@@ -194,54 +257,5 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             Part::All => Part::All,
             _ => self.options.scope.part(&pair.path(name)),
         }
-    }
-}
-
-/// Matches the names of both sides.
-fn merge(mut in_a: Vec<Name>, mut in_b: Vec<Name>) -> Matched {
-    in_a.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    in_b.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    let (mut both, mut removed) = (Vec::with_capacity(in_a.len()), Vec::new());
-    let mut rest = in_b.into_iter().peekable();
-    for a in in_a {
-        let mut same = None;
-        while let Some(b) = rest.peek() {
-            match b.name.cmp(&a.name) {
-                Ordering::Less => removed.extend(rest.next()),
-                Ordering::Equal => {
-                    same = rest.next();
-                    break;
-                }
-                Ordering::Greater => break,
-            }
-        }
-        both.push(Both { a, b: same, old: None });
-    }
-    removed.extend(rest);
-    (both, removed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lanefs::FileKind;
-    use std::ffi::CString;
-
-    #[test]
-    fn names_are_matched_in_any_order() {
-        let names = |text: &str| -> Vec<Name> {
-            let name = |word: &str| Name { name: CString::new(word).unwrap(), kind: FileKind::File, ino: 0 };
-            text.split_whitespace().map(name).collect()
-        };
-        let (both, removed) = merge(names("d b a ab"), names("c ab e a aa"));
-        let shown: Vec<String> = both
-            .iter()
-            .map(|both| {
-                format!("{}{}", both.a.name.to_str().unwrap(), if both.b.is_some() { "=" } else { "" })
-            })
-            .collect();
-        assert_eq!(shown, ["a=", "ab=", "b", "d"]);
-        let removed: Vec<&str> = removed.iter().map(|name| name.name.to_str().unwrap()).collect();
-        assert_eq!(removed, ["aa", "c", "e"]);
     }
 }

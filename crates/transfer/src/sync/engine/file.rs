@@ -3,8 +3,9 @@
 use super::{Both, Engine, WhichTree};
 use crate::sync::difference::{Aspects, Change};
 use crate::sync::effect::{Effect, There};
+use crate::sync::failure::Failure;
 use crate::sync::links::First;
-use crate::sync::node::Node;
+use crate::sync::node::{Name, Node};
 use crate::sync::pair::Pair;
 use crate::sync::tree::{Buffers, Tree};
 use lanefs::FileKind;
@@ -21,12 +22,9 @@ enum Place {
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares a name, and makes it the same.
     pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both, node: &Node) {
-        let there = match (&both.b, &pair.b) {
-            (Some(name), Some(dir)) if !name.is_dir() => match self.old(dir, name, both) {
-                Ok(old) => Some(old),
-                Err(failure) => return self.failed(&pair.path(name.name.to_bytes()), WhichTree::B, failure),
-            },
-            _ => None,
+        let there = match self.there(pair, both) {
+            Ok(there) => there,
+            Err(failure) => return self.failed(&pair.path(both.a.name.to_bytes()), WhichTree::B, failure),
         };
         let place = self.place(buffers, pair, both, node, there);
         if node.meta.links > 1 {
@@ -139,11 +137,35 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let name = both.a.name.to_bytes();
         let path = || self.a.path(&pair.path(name));
         let found = self.found(&pair.a.0, &both.a, node, &path);
-        if !self.effect.set(buffers, &found, pair.b.as_ref()?, old, aspects) {
+        let dir = pair.b.as_ref()?;
+        if let Err(failure) = self.keep_attributes(buffers, dir, &both.a, old, aspects) {
+            self.failed(&pair.path(name), WhichTree::B, failure);
+            return None;
+        }
+        if !self.effect.set(buffers, &found, dir, old, aspects) {
             return None;
         }
         self.file_differs(pair.path(name), node, Change::Attributes(aspects));
         Some(First { id: Some(old.meta.id), set: aspects })
+    }
+
+    /// Keeps the attributes of a file with several names for the others of them.
+    fn keep_attributes(
+        &self,
+        buffers: &mut Buffers,
+        dir: &B::Dir,
+        name: &Name,
+        old: &Node,
+        aspects: Aspects,
+    ) -> Result<(), Failure> {
+        if E::CHANGES && old.meta.links > 1 {
+            let xattrs = match aspects.has(Aspects::ACL | Aspects::XATTR) {
+                true => Some(self.b.xattrs(buffers, dir, Some(&name.name), old)?),
+                false => None,
+            };
+            self.links.keep_attributes(old, xattrs);
+        }
+        Ok(())
     }
 
     /// Makes a name one more of a file whose first name is done.
@@ -182,7 +204,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Empties the directory of a name in `b`, so that another file can have the name; false where it has to
     /// stay, which is reported.
-    fn make_way(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &crate::sync::node::Name) -> bool {
+    fn make_way(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &Name) -> bool {
         debug_assert_eq!(name.kind, FileKind::Directory);
         let path = pair.path(name.name.to_bytes());
         let is_empty = match self.finds_removed {

@@ -2,7 +2,8 @@
 //!
 //! A task is a directory, or some names of one. A directory's names are listed on both sides and matched;
 //! those of the tree that is followed are then looked at one by one. So the memory goes with the names of the
-//! directories in progress, as many as there are threads, and not with the tree.
+//! directories in progress, as many as there are threads, and not with the tree. A name takes some 40 bytes
+//! until it is its task's turn.
 
 mod directory;
 mod file;
@@ -10,8 +11,9 @@ mod removal;
 
 use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
-use super::failure::{self, Failure};
+use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
+use super::listing::Segment;
 use super::node::{Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
 use super::pair::Pair;
@@ -21,7 +23,9 @@ use super::{content, effect};
 use crate::running::job::TransferJob;
 use crate::running::queue::{default_threads, run_tasks};
 use lanefs::FileKind;
+use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Receiver of the differences. Several threads call it, each for one difference at a time.
@@ -39,9 +43,18 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,
+    /// Names that wait for all others ([`SyncOptions::in_order`]).
+    pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
 }
 
-/// A name of `a`, and the same of `b`. A directory of millions of names has as many of these at a time.
+/// A name that waits for all others.
+pub(super) struct Waiting<A: Tree, B: Tree> {
+    pair: Arc<Pair<A, B>>,
+    both: Both,
+    node: Node,
+}
+
+/// A name of `a`, and the same of `b`. There are as many at a time as a task has names.
 pub(super) struct Both {
     a: Name,
     b: Option<Name>,
@@ -52,15 +65,25 @@ pub(super) struct Both {
 /// A part of the work.
 pub(super) enum Task<A: Tree, B: Tree> {
     Directory(Arc<Pair<A, B>>),
-    Names(Arc<Pair<A, B>>, Vec<Both>),
+    Names(Arc<Pair<A, B>>, Arc<Segment>, Range<usize>),
+    Waiting(Vec<Waiting<A, B>>),
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares the directories of `top` with all that is below them.
     pub(super) fn run(&self, top: Arc<Pair<A, B>>) {
+        self.run_task(self.options.threads.unwrap_or_else(default_threads), Task::Directory(top));
+        let mut waiting = std::mem::take(&mut *self.waiting.lock());
+        if !waiting.is_empty() {
+            waiting.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
+            self.run_task(1, Task::Waiting(waiting));
+        }
+    }
+
+    fn run_task(&self, threads: usize, first: Task<A, B>) {
         run_tasks(
-            self.options.threads.unwrap_or_else(default_threads),
-            Task::Directory(top),
+            threads,
+            first,
             Buffers::new,
             |queue, buffers, task| match task {
                 Task::Directory(pair) => {
@@ -69,13 +92,24 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     }
                     self.end_task(buffers, pair);
                 }
-                Task::Names(pair, names) => {
-                    self.names(queue, buffers, &pair, names);
+                Task::Names(pair, segment, range) => {
+                    self.names(queue, buffers, &pair, &segment, range);
                     self.end_task(buffers, pair);
                 }
+                Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
             },
             || self.job.report_progress(false),
         );
+    }
+
+    /// Compares a name after all others.
+    fn waited(&self, buffers: &mut Buffers, name: Waiting<A, B>) {
+        let Waiting { pair, both, node } = name;
+        if !self.job.should_stop() {
+            self.file(buffers, &pair, &both, &node);
+            self.effect.between();
+        }
+        self.end_task(buffers, pair);
     }
 
     /// Ends a task of a directory. The last one completes the directory, which ends a task of its parent.
@@ -91,6 +125,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     fn complete(&self, buffers: &mut Buffers, pair: &Pair<A, B>) {
+        // An end of the sync is to come soon, however deep the directory is. The next one completes it.
+        if self.job.should_stop() {
+            return;
+        }
         let aspects = pair.aspects.get().copied().unwrap_or_default();
         let path = || self.a.path(&pair.path(b""));
         let done = pair.b.as_ref().is_none_or(|b| {
@@ -122,8 +160,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// True for a path below the top that is left out.
-    fn leaves_out(&self, path: impl Fn() -> Vec<u8>, is_dir: bool) -> bool {
-        !self.options.filter.is_empty() && self.options.filter.leaves_out(&path(), is_dir)
+    fn leaves_out(&self, path: &[u8], is_dir: bool) -> bool {
+        !self.options.filter.is_empty() && self.options.filter.leaves_out(path, is_dir)
     }
 
     /// The aspects in which two files of the same type differ. `place`: both directories, and the name in
@@ -141,9 +179,14 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let mut aspects = attributes(&a.meta, &b.meta);
         let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
         let other_xattrs = self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?;
+        let other_xattrs = self.links.xattrs_before(b.meta.id).unwrap_or(other_xattrs);
         aspects |= extended(&xattrs, &other_xattrs);
         let gains_rights = gains_rights((&a.meta, &xattrs), (&b.meta, &other_xattrs));
         match (a.meta.kind, name) {
+            // Another size is another content.
+            (FileKind::File, Some(_)) if self.options.checksum && aspects.has(Aspects::SIZE) => {
+                aspects |= Aspects::CONTENT;
+            }
             (FileKind::Symlink, Some(name)) => {
                 let target = self.a.link_target(dir_a, name, a).map_err(in_a)?;
                 let other = self.b.link_target(dir_b, name, b).map_err(in_b)?;
@@ -161,7 +204,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
                 let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));
                 let same = content::is_same(self.job, buffers, a_file, b_file, a.meta.size);
-                aspects |= Aspects::CONTENT.when(!same.map_err(in_a)?);
+                aspects |= Aspects::CONTENT.when(!same?);
             }
             _ => {}
         }
@@ -193,11 +236,4 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> Found<'f, A> {
         Found { dir, name: &name.name, node, path }
     }
-}
-
-/// A side of a comparison.
-#[derive(Clone, Copy)]
-pub(super) enum WhichTree {
-    A,
-    B,
 }

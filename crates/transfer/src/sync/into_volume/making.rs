@@ -212,7 +212,10 @@ impl<A: Source> IntoVolume<'_, A> {
             let to = (self.volume, ino);
             let copied = self.a.copy(self.job, &mut buffers.content, &file, &node, to)?;
             if copied.changed && tries == TRIES {
-                let what = "changed while it was read; the volume has it as read";
+                let what = format!(
+                    "changed each of the {TRIES} times that it was read; the volume has the last copy, which \
+                     may be part old and part new"
+                );
                 self.job.problem((found.path)(), what);
             }
             if !copied.changed || tries == TRIES {

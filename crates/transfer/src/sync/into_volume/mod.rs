@@ -108,6 +108,8 @@ impl<A: Source> IntoVolume<'_, A> {
 }
 
 impl<A: Source> Effect<A, VolumeTree<'_>> for IntoVolume<'_, A> {
+    const CHANGES: bool = true;
+
     fn put(
         &self,
         buffers: &mut Buffers,

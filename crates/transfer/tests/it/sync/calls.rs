@@ -6,6 +6,7 @@ use lanefs::{
     Attr, Description, DirEntry, FileKind, Ino, MkdirAll, RenameMode, Resolution, Seek, SetAttr, XattrMode,
 };
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Calls that another file system answers.
 macro_rules! delegate {
@@ -88,6 +89,35 @@ impl FileSystem for Hostile {
         }
         Ok(entries)
     }
+}
+
+/// A volume that counts how often a directory is listed.
+struct PageCounter(Volume, AtomicUsize);
+
+impl FileSystem for PageCounter {
+    other_calls!();
+    delegate! { unlink(dir: Ino, name: &[u8]) -> (); }
+
+    fn readdir(&self, dir: Ino, cookie: u64, max: usize) -> lanefs::Result<Vec<DirEntry>> {
+        self.1.fetch_add(1, Relaxed);
+        FileSystem::readdir(&self.0, dir, cookie, max)
+    }
+}
+
+#[test]
+fn an_interruption_ends_the_listing_of_a_large_directory() {
+    let temp = tempfile::tempdir().unwrap();
+    let counted = PageCounter(volume(64), AtomicUsize::new(0));
+    counted.0.mkdir_all("/in", 0o755).unwrap();
+    for name in 0..9000 {
+        counted.0.write_file(format!("/in/{name}"), "").unwrap();
+    }
+    let interrupt = || counted.1.load(Relaxed) > 0;
+    let control = Control { interrupt: &interrupt, progress: &Silent };
+    let (from, to) = (Side::Host(temp.path()), Side::Volume(&counted, b"/in"));
+    let report = diff_trees(from, to, &deleting(), &|_| (), control).unwrap();
+    assert_eq!((report.report.exit_code(), report.counts.differences()), (EXIT_INTERRUPTED, 0));
+    assert_eq!(counted.1.load(Relaxed), 1);
 }
 
 /// A volume whose files never lose their names but to others: only names of waiting files are removed.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 fn quiet(_: &Difference) {}
@@ -80,8 +80,10 @@ fn a_file_that_changes_while_it_is_read_is_copied_again_and_named_if_it_goes_on(
             false
         };
         let report = sync_while(&volume, &tree, &deleting(), &change).report;
-        let is_named =
-            report.problems.iter().any(|problem| problem.what.contains("changed while it was read"));
+        let is_named = report
+            .problems
+            .iter()
+            .any(|problem| problem.what.contains("changed each of the 3 times that it was read; "));
         assert_eq!(is_named, changes == 100, "{:?}", report.problems);
         sync(&volume, &tree, &deleting());
         assert_volume_has(&volume, &tree);
@@ -134,6 +136,43 @@ fn an_interruption_at_any_call_leaves_whole_files_and_the_next_sync_finishes() {
         assert_volume_has(&volume, &tree);
     }
     assert!(interrupted > 10, "{interrupted}");
+}
+
+/// Syncs until a difference `is_last`, after which the caller interrupts. Returns the number of differences.
+fn sync_until(volume: &Volume, tree: &Path, is_last: &(dyn Fn(usize, &Difference) -> bool + Sync)) -> usize {
+    let (found, interrupted) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let receiver = |difference: &Difference| {
+        if is_last(found.fetch_add(1, SeqCst), difference) {
+            interrupted.store(true, SeqCst);
+        }
+    };
+    let control = Control { interrupt: &|| interrupted.load(SeqCst), progress: &Silent };
+    let report = sync_tree(volume, Side::Host(tree), b"/in", &deleting(), &receiver, control).unwrap().report;
+    assert_eq!(report.exit_code(), EXIT_INTERRUPTED);
+    found.into_inner()
+}
+
+#[test]
+fn an_interruption_ends_at_once_however_deep_and_wide_the_work_is() {
+    let temp = tempfile::tempdir().unwrap();
+    let (tree, empty) = (temp.path().join("tree"), temp.path().join("empty"));
+    make_chain(&tree, "d", 600);
+    fs::create_dir(&empty).unwrap();
+    let volume = volume(64);
+    // The directories of the chain are not completed any more.
+    assert_eq!(sync_until(&volume, &tree, &|_, difference| difference.path.ends_with(b"bottom")), 1);
+    sync(&volume, &tree, &deleting());
+    assert_volume_has(&volume, &tree);
+    assert_eq!(sync_until(&volume, &empty, &|count, _| count == 9), 10);
+    remove_deep(&tree);
+    volume.remove_all("/in").unwrap();
+    volume.mkdir_all("/in", 0o755).unwrap();
+    for name in 0..1000 {
+        volume.write_file(format!("/in/{name}"), "").unwrap();
+    }
+    assert_eq!(sync_until(&volume, &empty, &|count, _| count == 9), 10);
+    sync(&volume, &empty, &deleting());
+    assert_sound(&volume);
 }
 
 #[test]

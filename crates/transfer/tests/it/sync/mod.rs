@@ -4,6 +4,7 @@ mod calls;
 mod edits;
 mod faults;
 mod hard_links;
+mod link_lines;
 mod planted;
 mod property;
 mod watched;
@@ -118,6 +119,44 @@ fn a_volume_follows_another_one_with_everything_in_it() {
     let missing = sync_tree(&second, Side::Volume(&first, b"/none"), b"/in", &deleting(), &|_| (), control());
     assert!(missing.unwrap_err().to_string().contains("/none"));
     assert_volume_has(&second, &tree);
+}
+
+/// Keeps the states of a transfer.
+#[derive(Default)]
+struct Seen(Mutex<Vec<ProgressState>>);
+
+impl Progress for Seen {
+    fn update(&self, now: &ProgressState) {
+        self.0.lock().unwrap().push(*now);
+    }
+}
+
+#[test]
+fn the_progress_tells_how_many_names_a_whole_volume_has() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let volume = volume(64);
+    for name in 0..20 {
+        volume.write_file(format!("/{name}"), "content").unwrap();
+    }
+    let inodes = volume.statfs().unwrap().inodes;
+    for (top, wanted) in [(&b"/"[..], Some(inodes)), (b"/in", None)] {
+        let seen = Seen::default();
+        // A file is waited for until the progress was told.
+        let interrupt = || {
+            while seen.0.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            false
+        };
+        volume.mkdir_all("/in", 0o755).unwrap();
+        let control = Control { interrupt: &interrupt, progress: &seen };
+        let (from, to) = (Side::Host(&tree), Side::Volume(&volume, top));
+        diff_trees(from, to, &deleting(), &|_| (), control).unwrap();
+        let wanted = wanted.map(|inodes| inodes + 1);
+        assert_eq!(seen.0.lock().unwrap().first().unwrap().expected, wanted);
+    }
 }
 
 #[test]

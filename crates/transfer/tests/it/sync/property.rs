@@ -50,10 +50,11 @@ fn several_threads_come_to_the_same() {
 }
 
 /// The differences that rsync finds, without those of names in `left_out`.
-fn by_rsync(tree: &Path, copy: &Path, left_out: &BTreeSet<String>) -> Vec<String> {
+fn by_rsync(tree: &Path, copy: &Path, checksum: bool, left_out: &BTreeSet<String>) -> Vec<String> {
     let slash = |path: &Path| format!("{}/", path.to_str().unwrap());
     let output = Command::new("rsync")
         .args(["-aHAX", "--delete", "--modify-window=-1", "--dry-run", "--out-format=%i %n"])
+        .args(checksum.then_some("--checksum"))
         .args([slash(tree), slash(copy)])
         .output()
         .expect("rsync (`scripts/setup.sh` installs it)");
@@ -80,12 +81,13 @@ fn rsync_finds_the_same_differences() {
         (editor.links, editor.types) = (false, false);
         std::fs::create_dir(&copy).unwrap();
         let volume = volume(64);
-        for _ in 0..5 {
+        for round in 0..5 {
             editor.edit(EDITS);
+            let options = SyncOptions { checksum: round % 2 == 1, ..deleting() };
             let found = Mutex::new(Vec::new());
             let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
             let (from, to) = (Side::Host(&tree), Side::Host(&copy));
-            diff_trees(from, to, &deleting(), &receiver, control()).unwrap();
+            diff_trees(from, to, &options, &receiver, control()).unwrap();
             let found = found.into_inner().unwrap();
             let other_type = |difference: &&Difference| difference.change == Change::Type;
             let path = |difference: &Difference| String::from_utf8(difference.path.clone()).unwrap();
@@ -93,12 +95,13 @@ fn rsync_finds_the_same_differences() {
             let mut lines = lines(Mutex::new(found));
             lines.retain(|line| !left_out.contains(&line[12..]));
             compared += lines.len();
-            assert_eq!(lines, by_rsync(&tree, &copy, &left_out), "seed {seed}");
+            let wanted = by_rsync(&tree, &copy, options.checksum, &left_out);
+            assert_eq!(lines, wanted, "seed {seed}, round {round}");
             // The volume follows the tree, and the copy follows the volume: all three are the same.
             sync(&volume, &tree, &deleting());
             std::fs::remove_dir_all(&copy).unwrap();
             assert_clean(&export_tree(&volume, b"/in", &copy, &ExportOptions::default(), control()).unwrap());
-            assert_eq!(by_rsync(&tree, &copy, &BTreeSet::new()), [""; 0], "seed {seed}");
+            assert_eq!(by_rsync(&tree, &copy, true, &BTreeSet::new()), [""; 0], "seed {seed}");
         }
     }
     assert!(compared > 500, "{compared}");
