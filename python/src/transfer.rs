@@ -107,7 +107,7 @@ pub(crate) fn sync_host_tree(
             found.lock().push(difference.clone());
         }
     };
-    let SyncReport { report, counts } = transfer(py, volume, progress, |open, control| {
+    let SyncReport { report, counts, .. } = transfer(py, volume, progress, |open, control| {
         sync_tree(open.volume(), Side::Host(&source), dest, &options, &receiver, control)
     })?;
     let mut found = found.into_inner();

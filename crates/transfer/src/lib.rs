@@ -86,7 +86,7 @@ pub use running::report::{
 };
 pub use sync::{
     Aspects, Change, Depth, Difference, Filter, Letters, Scope, Side, SyncCounts, SyncOptions, SyncReport,
-    TreeWatch, Watched, diff_trees, sync_tree,
+    TreeWatch, WatchOutcome, diff_trees, sync_tree,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

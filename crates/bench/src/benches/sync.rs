@@ -18,7 +18,7 @@ use crate::systems::peers::{Medium, SpaceRequest, run_prepared};
 use crate::systems::temporary::temp_dir;
 use followers::Places;
 use rows::{FOLLOWED, PUBLISHED};
-use source::SourceTree;
+use source::FollowedTree;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -65,7 +65,7 @@ pub fn run_sync(args: &SyncArgs) -> Result<u8> {
     run_prepared(version, &bench.stop)?;
     let temp = temp_dir()?;
     bench.progress.step(&format!("making a tree of {} files", bench.settings.files));
-    let mut tree = SourceTree::make(temp.path().join("tree"), bench.settings.files, &bench.stop)?;
+    let mut tree = FollowedTree::make(temp.path().join("tree"), bench.settings.files, &bench.stop)?;
     // Three copies, and a repository.
     let need = SpaceRequest { inodes: tree.inodes() * 4, bytes: tree.bytes() * 4 };
     let hosts = bench.hosts(need, Medium::Disk)?;

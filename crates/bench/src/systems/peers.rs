@@ -12,7 +12,7 @@ mod mount_guard;
 mod probe;
 mod remove;
 
-pub use command::{Measured, run_command, run_measured, run_prepared};
+pub use command::{MeasuredCommand, run_command, run_measured, run_prepared};
 pub use host::Host;
 pub(crate) use mount::{mksquashfs, squashfs};
 pub use probe::{FileSystem, probe};

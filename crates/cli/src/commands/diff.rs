@@ -116,7 +116,11 @@ mod tests {
     #[test]
     fn only_differences_have_their_exit_code() {
         let code = |added: u64, report: Report| {
-            exit_code(&SyncReport { report, counts: SyncCounts { added, ..SyncCounts::default() } })
+            exit_code(&SyncReport {
+                report,
+                counts: SyncCounts { added, ..SyncCounts::default() },
+                ..SyncReport::default()
+            })
         };
         let failed = || vec![Problem { path: b"a".to_vec(), what: "cannot be read".into() }];
         for added in [0, 1] {

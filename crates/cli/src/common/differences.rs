@@ -211,7 +211,7 @@ mod tests {
     fn only_a_whole_comparison_says_that_there_are_no_differences() {
         let words = |counts: SyncCounts, interrupted: bool, to_do: bool| {
             let report = Report { interrupted, ..Report::default() };
-            in_words(&SyncReport { report, counts }, to_do)
+            in_words(&SyncReport { report, counts, ..SyncReport::default() }, to_do)
         };
         let none = SyncCounts { compared: 2, ..SyncCounts::default() };
         assert_eq!(words(none, false, false), "2 names compared, no differences");

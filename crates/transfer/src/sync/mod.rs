@@ -55,7 +55,7 @@ use links::Links;
 use node::Node;
 use pair::{Pair, Sides};
 use report::Tally;
-use scope::Part;
+use scope::ComparedPart;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use tree::{Source, Tree};
@@ -66,7 +66,7 @@ pub use filter::Filter;
 pub use options::SyncOptions;
 pub use report::{SyncCounts, SyncReport};
 pub use scope::{Depth, Scope};
-pub use watch::{TreeWatch, Watched};
+pub use watch::{TreeWatch, WatchOutcome};
 
 /// Makes the directory `dest` of the volume the same as the directory `source` of the host or of another
 /// volume: its attributes, and all that is below it. `dest` is made with its parents where it is missing.
@@ -208,7 +208,7 @@ impl TreeComparison<'_> {
         let waiting = Mutex::default();
         let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };
         let made = old.is_none().then_some(Change::Added);
-        let part = if made.is_some() { Part::All } else { options.scope.part(b"") };
+        let part = if made.is_some() { ComparedPart::All } else { options.scope.part(b"") };
         engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, part));
         let counts = engine.tally.counts(job.counters.compared.load(Relaxed));
         let needs_whole = !options.scope.is_whole() && engine.tally.has_links();

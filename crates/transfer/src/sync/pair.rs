@@ -2,7 +2,7 @@
 
 use super::difference::{Aspects, Change};
 use super::node::Node;
-use super::scope::Part;
+use super::scope::ComparedPart;
 use super::tree::Tree;
 use crate::running::pending_tasks::PendingTasks;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     /// The difference by which a new directory came to be.
     pub(super) made: Option<Change>,
     /// The part that is compared. The content of another file system's root may be left alone.
-    pub(super) part: Part,
+    pub(super) part: ComparedPart,
     /// The attributes that differ, once they are compared.
     pub(super) aspects: OnceLock<Aspects>,
     touched: AtomicBool,
@@ -42,7 +42,7 @@ pub(super) struct Sides<A: Tree, B: Tree> {
 
 impl<A: Tree, B: Tree> Pair<A, B> {
     /// Creates a pair for which one task is pending. There is nothing above the top.
-    pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, part: Part) -> Arc<Self> {
+    pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, part: ComparedPart) -> Arc<Self> {
         let (parent, name) = above.map_or((None, Vec::new()), |(parent, name)| (Some(parent), name));
         let Sides { a, b, old, made } = sides;
         Arc::new(Pair {

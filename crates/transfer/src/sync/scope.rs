@@ -26,7 +26,7 @@ pub enum Depth {
 
 /// The part of a directory that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ComparedPart {
     /// All that is below it.
     All,
     /// Its names; directories in it where the scope has them.
@@ -67,13 +67,13 @@ impl Scope {
 
     /// The part of a directory that is compared where the one above it is compared by its names, or is on the
     /// way.
-    pub(super) fn part(&self, dir: &[u8]) -> Part {
-        let Limit::Directories(dirs) = &self.0 else { return Part::All };
+    pub(super) fn part(&self, dir: &[u8]) -> ComparedPart {
+        let Limit::Directories(dirs) = &self.0 else { return ComparedPart::All };
         match dirs.get(dir) {
-            Some(Depth::Below) => Part::All,
-            Some(Depth::Names) => Part::Names,
-            None if leads_on(dirs, dir) => Part::Way,
-            None => Part::Itself,
+            Some(Depth::Below) => ComparedPart::All,
+            Some(Depth::Names) => ComparedPart::Names,
+            None if leads_on(dirs, dir) => ComparedPart::Way,
+            None => ComparedPart::Itself,
         }
     }
 }
@@ -95,26 +95,26 @@ mod tests {
     #[test]
     fn a_scope_has_directories_and_the_way_to_them() {
         let mut scope = Scope::empty();
-        assert!(scope.is_empty() && !scope.is_whole() && scope.part(b"") == Part::Itself);
+        assert!(scope.is_empty() && !scope.is_whole() && scope.part(b"") == ComparedPart::Itself);
         scope.add(b"a/b", Depth::Names);
         scope.add(b"a/b/c/d", Depth::Below);
         scope.add(b"a/b/c/d", Depth::Names);
         scope.add(b"a.b", Depth::Names);
         for (dir, part) in [
-            (&b""[..], Part::Way),
-            (b"a", Part::Way),
-            (b"a/b", Part::Names),
-            (b"a/b/c", Part::Way),
-            (b"a/b/c/d", Part::All),
-            (b"a/bc", Part::Itself),
-            (b"a.b", Part::Names),
-            (b"a.", Part::Itself),
-            (b"b", Part::Itself),
+            (&b""[..], ComparedPart::Way),
+            (b"a", ComparedPart::Way),
+            (b"a/b", ComparedPart::Names),
+            (b"a/b/c", ComparedPart::Way),
+            (b"a/b/c/d", ComparedPart::All),
+            (b"a/bc", ComparedPart::Itself),
+            (b"a.b", ComparedPart::Names),
+            (b"a.", ComparedPart::Itself),
+            (b"b", ComparedPart::Itself),
         ] {
             assert_eq!(scope.part(dir), part, "{}", String::from_utf8_lossy(dir));
         }
         let mut whole = Scope::default();
         whole.add(b"a", Depth::Names);
-        assert!(whole.is_whole() && whole.part(b"b") == Part::All);
+        assert!(whole.is_whole() && whole.part(b"b") == ComparedPart::All);
     }
 }

@@ -55,7 +55,7 @@ pub struct TreeWatch {
 
 /// The findings of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum WatchOutcome {
     /// These parts of the tree have changed.
     Changed(Scope),
     /// More has changed than the kernel's queue holds, so anything may have.
@@ -88,7 +88,7 @@ impl TreeWatch {
     ///
     /// # Errors
     /// The top directory is gone, or the host's limit of watches is reached.
-    pub fn wait(&mut self, until: Option<Instant>, interrupt: &dyn Fn() -> bool) -> Result<Watched> {
+    pub fn wait(&mut self, until: Option<Instant>, interrupt: &dyn Fn() -> bool) -> Result<WatchOutcome> {
         let mut scope = Scope::empty();
         // The first change, and the last one.
         let mut since: Option<(Instant, Instant)> = None;
@@ -99,11 +99,15 @@ impl TreeWatch {
                 None => until,
             };
             if interrupt() || end.is_some_and(|end| now >= end) {
-                return Ok(if scope.is_empty() { Watched::Nothing } else { Watched::Changed(scope) });
+                return Ok(if scope.is_empty() {
+                    WatchOutcome::Nothing
+                } else {
+                    WatchOutcome::Changed(scope)
+                });
             }
             if self.has_events(end.map_or(LOOK, |end| (end - now).min(LOOK)))? {
                 if !self.read(&mut scope, interrupt)? {
-                    return self.begin_again(interrupt).map(|()| Watched::Overflow);
+                    return self.begin_again(interrupt).map(|()| WatchOutcome::Overflow);
                 }
                 let now = Instant::now();
                 since = (!scope.is_empty()).then(|| (since.map_or(now, |(first, _)| first), now));
@@ -115,12 +119,12 @@ impl TreeWatch {
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub fn now(&mut self, interrupt: &dyn Fn() -> bool) -> Result<Watched> {
+    pub fn now(&mut self, interrupt: &dyn Fn() -> bool) -> Result<WatchOutcome> {
         let mut scope = Scope::empty();
         match self.read(&mut scope, interrupt)? {
-            false => self.begin_again(interrupt).map(|()| Watched::Overflow),
-            true if scope.is_empty() => Ok(Watched::Nothing),
-            true => Ok(Watched::Changed(scope)),
+            false => self.begin_again(interrupt).map(|()| WatchOutcome::Overflow),
+            true if scope.is_empty() => Ok(WatchOutcome::Nothing),
+            true => Ok(WatchOutcome::Changed(scope)),
         }
     }
 
@@ -298,7 +302,7 @@ mod tests {
     }
 
     /// A scope of these directories, of which those that end with `/` are whole.
-    fn scope(dirs: &[&str]) -> Watched {
+    fn scope(dirs: &[&str]) -> WatchOutcome {
         let mut scope = Scope::empty();
         for dir in dirs {
             match dir.strip_suffix('/') {
@@ -306,7 +310,7 @@ mod tests {
                 None => scope.add(dir.as_bytes(), Depth::Names),
             }
         }
-        Watched::Changed(scope)
+        WatchOutcome::Changed(scope)
     }
 
     #[test]
@@ -338,9 +342,9 @@ mod tests {
         assert_eq!(found(), scope(&["a/c", "a/c/d"]));
         // A read is not a change.
         fs::read(at("a/c/d/f")).unwrap();
-        assert_eq!(watch.now(&on).unwrap(), Watched::Nothing);
-        assert_eq!(watch.wait(Some(Instant::now()), &on).unwrap(), Watched::Nothing);
-        assert_eq!(watch.wait(None, &|| true).unwrap(), Watched::Nothing);
+        assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Nothing);
+        assert_eq!(watch.wait(Some(Instant::now()), &on).unwrap(), WatchOutcome::Nothing);
+        assert_eq!(watch.wait(None, &|| true).unwrap(), WatchOutcome::Nothing);
     }
 
     #[test]
@@ -356,7 +360,7 @@ mod tests {
             fs::create_dir(top.join(format!("{number}"))).unwrap();
             fs::remove_dir(top.join(format!("{number}"))).unwrap();
         }
-        assert_eq!(watch.wait(None, &on).unwrap(), Watched::Overflow);
+        assert_eq!(watch.wait(None, &on).unwrap(), WatchOutcome::Overflow);
         fs::write(top.join("f"), "1").unwrap();
         assert_eq!(watch.wait(None, &on).unwrap(), scope(&[""]));
         fs::remove_dir_all(&top).unwrap();

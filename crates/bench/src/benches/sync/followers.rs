@@ -1,12 +1,12 @@
 //! The programs that follow a tree, each with a copy of its own.
 
 use super::SyncSettings;
-use super::source::SourceTree;
+use super::source::FollowedTree;
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::measure::values::LANEFS;
 use crate::session::Session;
-use crate::systems::peers::{Measured, remove_tree, run_measured, run_prepared};
+use crate::systems::peers::{MeasuredCommand, remove_tree, run_measured, run_prepared};
 use crate::systems::system::Named;
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -57,7 +57,12 @@ pub(super) struct Places {
 
 impl Places {
     /// `ext4`: where the copies of the peers are; `None`: in the directory for temporary files.
-    pub(super) fn new(program: &Path, temp: &Path, ext4: Option<&Path>, tree: &SourceTree) -> Result<Places> {
+    pub(super) fn new(
+        program: &Path,
+        temp: &Path,
+        ext4: Option<&Path>,
+        tree: &FollowedTree,
+    ) -> Result<Places> {
         Ok(Places {
             program: program.canonicalize().map_err(Error::host(program.display().to_string()))?,
             temp: temp.into(),
@@ -133,7 +138,7 @@ impl Follower {
     }
 
     /// Makes its copy the same as the tree.
-    pub(super) fn follow(self, places: &Places, stop: &Stop) -> Result<Measured> {
+    pub(super) fn follow(self, places: &Places, stop: &Stop) -> Result<MeasuredCommand> {
         let tree: &OsStr = places.tree.as_ref();
         // Its content, not the directory itself.
         let content = places.tree.join("");

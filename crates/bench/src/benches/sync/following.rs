@@ -6,7 +6,7 @@ use super::followers::{Follower, Places};
 use super::rows::{
     CHANGED, COLD, GOAL_FLOOR, GOAL_MEMORY_BYTES, GOAL_NAME_BYTES, GOAL_NEW, GOAL_RSYNC, MEMORY, NEW, SAME,
 };
-use super::source::{FILES_PER_DIRECTORY, SourceTree};
+use super::source::{FILES_PER_DIRECTORY, FollowedTree};
 use crate::error::{Error, Result};
 use crate::measure::report::Row;
 use crate::measure::values::Values;
@@ -17,9 +17,9 @@ use crate::systems::system::Named;
 /// Name of the walk that only asks for attributes.
 const FLOOR: &str = "statx";
 
-/// Names of a row, and whether the host has forgotten the tree.
+/// Whether the host has the tree in memory.
 #[derive(Clone, Copy)]
-enum Host {
+enum HostCache {
     Warm,
     Cold,
 }
@@ -28,7 +28,7 @@ enum Host {
 pub(super) fn measure(
     bench: &mut Session<SyncSettings>,
     places: &Places,
-    tree: &mut SourceTree,
+    tree: &mut FollowedTree,
 ) -> Result<()> {
     let mut followers = vec![Follower::Lanefs];
     for peer in [Follower::Rsync, Follower::RsyncAll, Follower::Copy, Follower::Restic] {
@@ -38,8 +38,8 @@ pub(super) fn measure(
     }
     let mut memory = Values::default();
     all_new(bench, places, tree, &followers, &mut memory)?;
-    nothing_changed(bench, places, tree, &followers, Host::Warm, &mut memory)?;
-    nothing_changed(bench, places, tree, &followers, Host::Cold, &mut memory)?;
+    nothing_changed(bench, places, tree, &followers, HostCache::Warm, &mut memory)?;
+    nothing_changed(bench, places, tree, &followers, HostCache::Cold, &mut memory)?;
     some_changed(bench, places, tree, &followers, &mut memory)?;
     let most = GOAL_MEMORY_BYTES + GOAL_NAME_BYTES * FILES_PER_DIRECTORY as f64;
     let row = row(memory.row(MEMORY, "bytes"), tree);
@@ -54,7 +54,7 @@ pub(super) fn measure(
 fn all_new(
     bench: &mut Session<SyncSettings>,
     places: &Places,
-    tree: &SourceTree,
+    tree: &FollowedTree,
     followers: &[Follower],
     memory: &mut Values,
 ) -> Result<()> {
@@ -88,28 +88,28 @@ fn settle() {
 fn nothing_changed(
     bench: &mut Session<SyncSettings>,
     places: &Places,
-    tree: &SourceTree,
+    tree: &FollowedTree,
     followers: &[Follower],
-    host: Host,
+    host: HostCache,
     memory: &mut Values,
 ) -> Result<()> {
     let name = match host {
-        Host::Warm => SAME,
-        Host::Cold => COLD,
+        HostCache::Warm => SAME,
+        HostCache::Cold => COLD,
     };
     if !bench.selection.has(name) {
         return Ok(());
     }
-    if matches!(host, Host::Cold) && !rustix::process::geteuid().is_root() {
+    if matches!(host, HostCache::Cold) && !rustix::process::geteuid().is_root() {
         bench.note(format!("{name} is left out: only root can make the host forget what it has cached"));
         return Ok(());
     }
     let prepare = || match host {
-        Host::Warm => {
+        HostCache::Warm => {
             settle();
             Ok(())
         }
-        Host::Cold => forget(true),
+        HostCache::Cold => forget(true),
     };
     let mut values = Values::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -140,7 +140,7 @@ fn nothing_changed(
 fn some_changed(
     bench: &mut Session<SyncSettings>,
     places: &Places,
-    tree: &mut SourceTree,
+    tree: &mut FollowedTree,
     followers: &[Follower],
     memory: &mut Values,
 ) -> Result<()> {
@@ -170,7 +170,7 @@ fn some_changed(
     Ok(())
 }
 
-fn row(row: Option<Row>, tree: &SourceTree) -> Option<Row> {
+fn row(row: Option<Row>, tree: &FollowedTree) -> Option<Row> {
     row.map(|row| row.param("files", tree.files()).param("bytes", tree.bytes()))
 }
 

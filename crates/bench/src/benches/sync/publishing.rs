@@ -3,7 +3,7 @@
 use super::SyncSettings;
 use super::followers::{Follower, Places};
 use super::rows::{GOAL_PUBLISHED, PUBLISH, PUBLISH_APPENDED, PUBLISH_CHANGED, PUBLISH_RENAMED};
-use super::source::{APPENDED_BYTES, SourceTree};
+use super::source::{APPENDED_BYTES, FollowedTree};
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
@@ -46,7 +46,7 @@ impl Publisher<'_> {
 pub(super) fn measure(
     bench: &mut Session<SyncSettings>,
     places: &Places,
-    tree: &mut SourceTree,
+    tree: &mut FollowedTree,
 ) -> Result<()> {
     let store = places.store();
     fs::create_dir_all(&store).map_err(Error::host(store.display().to_string()))?;

@@ -18,15 +18,15 @@ const DIRECTORIES_TOGETHER: usize = 250;
 pub(super) const APPENDED_BYTES: usize = 100;
 
 /// A tree of files of one size.
-pub(super) struct SourceTree {
+pub(super) struct FollowedTree {
     pub(super) dir: PathBuf,
     files: usize,
     random: SmallRng,
 }
 
-impl SourceTree {
-    pub(super) fn make(dir: PathBuf, files: usize, stop: &Stop) -> Result<SourceTree> {
-        let mut tree = SourceTree { dir, files, random: SmallRng::seed_from_u64(1) };
+impl FollowedTree {
+    pub(super) fn make(dir: PathBuf, files: usize, stop: &Stop) -> Result<FollowedTree> {
+        let mut tree = FollowedTree { dir, files, random: SmallRng::seed_from_u64(1) };
         for file in 0..files {
             if file % FILES_PER_DIRECTORY == 0 {
                 stop.check()?;
@@ -110,8 +110,8 @@ mod tests {
     fn a_tree_has_its_files_and_its_changes_are_as_large_as_told() {
         let temp = tempfile::tempdir().unwrap();
         let stop = Stop::default();
-        let mut tree = SourceTree::make(temp.path().join("tree"), 200, &stop).unwrap();
-        let contents = |tree: &SourceTree| -> Vec<_> {
+        let mut tree = FollowedTree::make(temp.path().join("tree"), 200, &stop).unwrap();
+        let contents = |tree: &FollowedTree| -> Vec<_> {
             (0..tree.files()).map(|file| fs::read(tree.path(file)).unwrap()).collect()
         };
         let before = contents(&tree);

@@ -30,7 +30,7 @@ pub fn run_command(program: &str, arguments: &[&str], stop: &Stop) -> Result<Str
 
 /// A command that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredCommand {
     /// Its standard output.
     pub output: String,
     /// Time from its start to its end.
@@ -45,7 +45,7 @@ pub fn run_prepared(command: Command, stop: &Stop) -> Result<String> {
 }
 
 /// As [`run_prepared`]; measures the command.
-pub fn run_measured(mut command: Command, stop: &Stop) -> Result<Measured> {
+pub fn run_measured(mut command: Command, stop: &Stop) -> Result<MeasuredCommand> {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let shown = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
     let path = std::env::var("PATH").unwrap_or_default() + ADMIN_PATH;
@@ -68,7 +68,7 @@ pub fn run_measured(mut command: Command, stop: &Stop) -> Result<Measured> {
     });
     let status = status.map_err(Error::host(shown.clone()))?;
     if status.success() {
-        return Ok(Measured { output, elapsed: start.elapsed(), memory_bytes });
+        return Ok(MeasuredCommand { output, elapsed: start.elapsed(), memory_bytes });
     }
     stop.check()?;
     let message = errors.trim();

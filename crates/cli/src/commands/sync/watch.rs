@@ -10,7 +10,7 @@ use crate::terminal::failure::Failure;
 use crate::terminal::{exit, interrupt};
 use crate::text::bytes;
 use crate::text::escape::escape;
-use lanefs_transfer::{Scope, SyncReport, TreeWatch, Watched};
+use lanefs_transfer::{Scope, SyncReport, TreeWatch, WatchOutcome};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -73,12 +73,12 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
             return Ok(exit::OK);
         }
         let scope = match watch.wait(following.deadline(), &interrupt).map_err(failed)? {
-            Watched::Changed(scope) => scope,
-            Watched::Overflow => {
+            WatchOutcome::Changed(scope) => scope,
+            WatchOutcome::Overflow => {
                 say(&overflow(source));
                 Scope::default()
             }
-            Watched::Nothing => continue,
+            WatchOutcome::Nothing => continue,
         };
         following.until_done(scope, &interrupt);
     }

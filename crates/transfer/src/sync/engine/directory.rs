@@ -9,7 +9,7 @@ use crate::sync::failure::Failure;
 use crate::sync::listing::{Listing, Segment};
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
-use crate::sync::scope::Part;
+use crate::sync::scope::ComparedPart;
 use crate::sync::tree::{Buffers, Tree};
 use crate::vocabulary::name::shown;
 use lanefs::FileKind;
@@ -29,7 +29,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if let Err((side, failure)) = self.compare_directory(buffers, pair) {
             return self.failed(&pair.path(b""), side, failure);
         }
-        if pair.part == Part::Itself {
+        if pair.part == ComparedPart::Itself {
             return;
         }
         let (both, removed) = match self.matched(buffers, pair) {
@@ -86,12 +86,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
         let len = path.len();
         let mut leaves_out = |name: &CStr, kind: FileKind| {
-            if pair.part != Part::Way && self.options.filter.is_empty() {
+            if pair.part != ComparedPart::Way && self.options.filter.is_empty() {
                 return false;
             }
             path.truncate(len);
             path.extend_from_slice(name.to_bytes());
-            let is_aside = pair.part == Part::Way && self.options.scope.part(&path) == Part::Itself;
+            let is_aside =
+                pair.part == ComparedPart::Way && self.options.scope.part(&path) == ComparedPart::Itself;
             is_aside || self.options.filter.leaves_out(&path, kind == FileKind::Directory)
         };
         let mut both = Listing::default();
@@ -244,17 +245,17 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         };
         let is_entered = !self.options.one_file_system || node.meta.id.dev == pair.a.1.meta.id.dev;
         let part = match sides.made {
-            _ if !is_entered => Part::Itself,
-            Some(_) => Part::All,
+            _ if !is_entered => ComparedPart::Itself,
+            Some(_) => ComparedPart::All,
             None => self.part_below(pair, name),
         };
         Some(Pair::new(Some((pair.clone(), name.to_vec())), sides, part))
     }
 
     /// The part of a directory of both trees that is compared.
-    fn part_below(&self, pair: &Pair<A, B>, name: &[u8]) -> Part {
+    fn part_below(&self, pair: &Pair<A, B>, name: &[u8]) -> ComparedPart {
         match pair.part {
-            Part::All => Part::All,
+            ComparedPart::All => ComparedPart::All,
             _ => self.options.scope.part(&pair.path(name)),
         }
     }

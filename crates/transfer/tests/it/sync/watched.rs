@@ -29,9 +29,9 @@ fn follow(seed: u64, has_links: bool) -> usize {
     for round in 0..8 {
         editor.edit(EDITS);
         let scope = match watch.now(&never).unwrap() {
-            Watched::Changed(scope) => scope,
-            Watched::Nothing => Scope::empty(),
-            Watched::Overflow => panic!("so few changes"),
+            WatchOutcome::Changed(scope) => scope,
+            WatchOutcome::Nothing => Scope::empty(),
+            WatchOutcome::Overflow => panic!("so few changes"),
         };
         let whole = sync_with(&volume, &tree, &SyncOptions { dry_run: true, ..deleting() }).1;
         let (report, found) = sync_with(&volume, &tree, &within(scope.clone()));
