@@ -6,13 +6,14 @@ use clap::{Command, CommandFactory};
 use lanefs_cli::cli::Cli;
 
 /// Examples that do not run, with the reason.
-const NOT_RUN: [(&str, &str); 10] = [
+const NOT_RUN: [(&str, &str); 11] = [
     ("lanefs mkfs /dev/sdx1 --force", "a raw device"),
     ("lanefs scrub /dev/sdx1 --from 68719476736", "a raw device"),
     ("lanefs pick v.lane", "asks at a terminal; pick.rs answers"),
     ("lanefs cat v.lane \"$(lanefs pick v.lane 'conf .toml$')\"", "asks at a terminal; pick.rs answers"),
     ("lanefs top /mnt", "goes on until a key is pressed; mount.rs presses it"),
     ("lanefs top v.lane --interval 5", "goes on until a key is pressed; mount.rs presses it"),
+    ("lanefs sync v.lane src /src --delete --watch", "goes on until a signal; sync.rs sends one"),
     ("lanefs man | man -l -", "man(1) and a terminal"),
     ("lanefs map v.lane --svg - | rsvg-convert > v.png", "rsvg-convert is not among the tools of the tests"),
     (
