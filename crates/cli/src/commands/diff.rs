@@ -57,7 +57,8 @@ impl Diff {
     /// Compares the trees, and returns the exit code.
     ///
     /// # Errors
-    /// A tree cannot be opened, or standard output not written. The exit code of none is [`DIFFERENT`].
+    /// A tree cannot be opened, or standard output not written. No error has the exit code of a difference,
+    /// which is 1.
     pub fn execute(&self) -> Result<u8, Failure> {
         let mut code = exit::HOST;
         match self.run(&mut code) {
