@@ -52,7 +52,7 @@ impl Filter {
             .map_err(|error| Error::Usage(format!("the patterns are too many: {error}")))
     }
 
-    /// True for an empty line and a comment, which are no rules.
+    /// True for an empty line and a comment, which are not rules.
     #[must_use]
     pub fn is_no_rule(line: &str) -> bool {
         line.starts_with('#') || line.trim().is_empty()

@@ -5,7 +5,7 @@
 //! watching: the one that most people take asks for each opening of a file as well, so that reading a large
 //! tree overflows the queue of whoever reads it.
 //!
-//! A watch tells that a directory is to be looked at, and nothing else: its names are no proof of anything,
+//! A watch tells that a directory is to be looked at, and nothing else: its names prove nothing,
 //! and a link that somebody puts in the place of a directory costs a look in vain.
 
 use super::filter::Filter;
