@@ -63,10 +63,10 @@ pub(crate) struct Listeners {
 
 /// # Durability, and the volume as a whole
 impl Volume {
-    /// Returns the bytes of the volume, with all changes.
+    /// Returns the bytes of the volume, with all changes. Blocks of zeros take address space only.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's; `NoMemory` where the host has no room for so many bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let shared = &self.shared;
         let _lock = shared.lock_commits();

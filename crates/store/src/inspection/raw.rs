@@ -8,24 +8,49 @@ use crate::vocabulary::fault::{Fault, io_fault};
 use crate::writing::seal::Sealer;
 use lanefs_format::{BLOCK, BlockKind, Code};
 use std::collections::BTreeSet;
+use zerocopy::FromZeros;
+
+/// Bytes that are read from a device at a time where all of it is copied.
+const COPY_BYTES: usize = 256 << 10;
+
+/// Copies blocks into memory that is zero, and writes only the blocks that have another byte.
+fn copy_nonzero(blocks: &[u8], out: &mut [u8]) {
+    const ZEROS: &[u8] = &[0; BLOCK as usize];
+    for (block, out) in blocks.chunks(BLOCK as usize).zip(out.chunks_mut(BLOCK as usize)) {
+        if block != &ZEROS[..block.len()] {
+            out.copy_from_slice(block);
+        }
+    }
+}
 
 impl Store {
     /// Returns all bytes of the volume with right checksums. The caller has committed, emptied the journal,
     /// and closed the gate.
     ///
     /// # Errors
-    /// [`Fault::Io`].
+    /// [`Fault::Io`]; `NoMemory` where the host has no room for so many bytes.
     pub fn image(&self) -> Result<Vec<u8>, Fault> {
-        let mut bytes = vec![0; self.bytes() as usize];
+        // The system gives memory as it is written to: blocks of zeros, most of a new volume, take none.
+        let mut bytes = usize::try_from(self.bytes())
+            .ok()
+            .and_then(|len| u8::new_vec_zeroed(len).ok())
+            .ok_or(Fault::Code(Code::NoMemory))?;
         if let Some(device) = self.device() {
-            device.read_slice(0, &mut bytes).map_err(|e| io_fault(0, "reading", &e))?;
+            let mut piece = AlignedBuffer::zeroed(COPY_BYTES);
+            for (at, out) in (0..).step_by(COPY_BYTES).zip(bytes.chunks_mut(COPY_BYTES)) {
+                let piece = &mut piece[..out.len()];
+                device.read_slice(at, piece).map_err(|e| io_fault(at, "reading", &e))?;
+                copy_nonzero(piece, out);
+            }
             return Ok(bytes);
         }
         let mut all: BTreeSet<u64> =
             (0..self.bytes() / BLOCK).filter(|index| state::kind(self.state(*index)).is_some()).collect();
         Sealer::new(self).seal_tables(&mut all)?;
-        for (index, block) in bytes.chunks_exact_mut(BLOCK as usize).enumerate() {
-            Sealer::new(self).copy(index as u64 * BLOCK, block);
+        let mut block = [0; BLOCK as usize];
+        for (at, out) in (0..).step_by(BLOCK as usize).zip(bytes.chunks_exact_mut(BLOCK as usize)) {
+            Sealer::new(self).copy(at, &mut block);
+            copy_nonzero(&block, out);
         }
         Ok(bytes)
     }

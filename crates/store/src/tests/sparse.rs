@@ -10,7 +10,7 @@ use crate::transaction::reader::Reader;
 use crate::transaction::tx::{Log, Tx};
 use crate::vocabulary::fault::{Fault, Want};
 use crate::vocabulary::range::BlockRange;
-use lanefs_format::{BLOCK, BlockKind, Checksummer, Field, InodeSize, MAX_VOLUME};
+use lanefs_format::{BLOCK, BlockKind, Checksummer, Code, Field, InodeSize, MAX_VOLUME};
 use lanefs_sync::lock::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -145,6 +145,12 @@ fn use_all_over(store: &Store, bytes: u64) {
     }
     let outside = Reader::reading(store).block(bytes, BlockKind::Leaf).map(drop);
     assert!(matches!(outside, Err(Fault::Damaged { .. })), "{outside:?}");
+}
+
+#[test]
+fn an_image_that_the_host_has_no_room_for_is_an_error() {
+    let store = on_device(MAX_VOLUME, 64);
+    assert!(matches!(store.image(), Err(Fault::Code(Code::NoMemory))));
 }
 
 /// Address space of blocks follows use, up to the format's limit.

@@ -1,10 +1,11 @@
 //! The model under the trait that every engine implements.
 
 use super::permission::SEARCH;
-use super::{Body, Model, ROOT};
+use super::{Body, LastPage, Model, ROOT};
 use crate::engine::{Engine, EngineResult, Handle, Page, Stamp, Stat};
 use lanefs::{Allocate, Caller, RenameMode, Seek, SetAttr, XattrMode};
 use lanefs_format::{Code, FileKind};
+use std::ops::Bound;
 
 impl Engine for Model {
     fn root(&mut self) -> Handle {
@@ -104,10 +105,20 @@ impl Engine for Model {
         let Body::Directory { entries, .. } = self.listed(caller, dir)? else {
             return Err(Code::NotDirectory.into());
         };
+        // The page after the last one goes on from its name: to count the names again at each page would take
+        // the square of a directory's names.
+        let last = self.last_page.as_ref().filter(|last| last.dir == dir && last.cookie == cookie);
+        let (from, skipped) = match last {
+            Some(last) => (Bound::Excluded(&last.name[..]), 0),
+            None => (Bound::Unbounded, cookie as usize),
+        };
         let mut page = Vec::new();
-        for (rank, (name, child)) in entries.iter().enumerate().skip(cookie as usize).take(max) {
-            page.push((name.clone(), self.node(*child)?.kind, rank as u64 + 1));
+        let rest = entries.range::<[u8], _>((from, Bound::Unbounded)).skip(skipped).take(max);
+        for (rank, (name, child)) in (cookie + 1..).zip(rest) {
+            page.push((name.clone(), self.node(*child)?.kind, rank));
         }
+        self.last_page =
+            page.last().map(|(name, _, cookie)| LastPage { dir, cookie: *cookie, name: name.clone() });
         self.node_mut(dir)?.atime = Stamp::UNKNOWN;
         Ok(page)
     }

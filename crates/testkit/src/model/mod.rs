@@ -70,6 +70,15 @@ pub struct Model {
     /// Lower bound of the times that the current operation sets.
     clock: Time,
     links_followed: u32,
+    last_page: Option<LastPage>,
+}
+
+/// End of the last page of a listing.
+#[derive(Clone, Debug)]
+struct LastPage {
+    dir: Handle,
+    cookie: u64,
+    name: Vec<u8>,
 }
 
 /// Handle of the model's root directory.
@@ -84,7 +93,13 @@ impl Default for Model {
 impl Model {
     /// Creates an empty file system whose root directory has these permissions, owner and group.
     pub fn new(perm: u16, uid: u32, gid: u32) -> Self {
-        let mut model = Model { nodes: HashMap::new(), next: ROOT, clock: Time(i64::MIN), links_followed: 0 };
+        let mut model = Model {
+            nodes: HashMap::new(),
+            next: ROOT,
+            clock: Time(i64::MIN),
+            links_followed: 0,
+            last_page: None,
+        };
         let body = Body::Directory { entries: BTreeMap::new(), parent: ROOT };
         let mut root = model.fresh(FileKind::Directory, perm, uid, gid, body);
         root.links = 2;
