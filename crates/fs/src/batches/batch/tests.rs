@@ -185,6 +185,8 @@ fn after(volume: &Volume, cause: MoveCause) -> Result<Option<String>> {
     let paths = paths();
     let before = disagreement(volume, None, &paths);
     assert_eq!(before, None);
+    let mut watch = volume.watch()?.expect("nobody else watches");
+    let moved = watch.changes(&mut |_| ());
     match cause {
         MoveCause::Remove => volume.rename_at(&OWNER, root, b"a", root, b"l", RenameMode::Replace)?,
         MoveCause::Replace => volume.rename_at(&OWNER, root, b"a", root, b"b", RenameMode::Exchange)?,
@@ -204,6 +206,8 @@ fn after(volume: &Volume, cause: MoveCause) -> Result<Option<String>> {
             assert!(report.findings.iter().any(|finding| finding.invariant == "directory-linked-twice"));
         }
     }
+    // An engine with a copy of the metadata forgets directories by this number.
+    assert!(watch.changes(&mut |_| ()) > moved, "{cause:?} does not count for a watch");
     Ok(disagreement(volume, None, &paths))
 }
 
