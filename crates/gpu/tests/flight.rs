@@ -14,7 +14,7 @@ use lanefs_testkit::seeded::Seeded;
 use std::future::Future;
 use std::pin::pin;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 
 const AGAIN: &str = "LANEFS_GPU_SECOND";
@@ -125,6 +125,54 @@ fn threads_share_a_mirror_while_the_volume_changes() {
             if volume.create_file(&CALLER, target, name.as_bytes(), 0o644).is_err() {
                 volume.unlink(&CALLER, target, name.as_bytes()).expect("unlinked");
             }
+        }
+    });
+    assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn callers_with_different_batches_at_a_time_each_get_the_answers_of_the_cpu_engine() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(31);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    // One that several threads pack, and smaller ones of other shapes.
+    let mut batches: Vec<PathSet> =
+        vec![(0..40_000).map(|_| numbers.pick(&paths).clone()).collect::<PathSet>()];
+    batches
+        .extend([5000, 700, 17].map(|count| questions(&paths, count, numbers).iter().collect::<PathSet>()));
+    let wanted =
+        [Column::ALL, &[Column::Exists], &[Column::Code, Column::Ino], &[Column::Size, Column::Mtime]];
+    let options = ResolveOptions::default();
+    let all = |columns: &Columns| format!("{columns:?}");
+    let expected: Vec<Vec<String>> = batches
+        .iter()
+        .map(|asked| {
+            let by_host = wanted.map(|wanted| {
+                let mut columns = Columns::of(wanted);
+                volume.resolve_into(&options, asked, &mut columns.rows(asked.len())).expect("the CPU engine");
+                all(&columns)
+            });
+            by_host.to_vec()
+        })
+        .collect();
+    let begin = Barrier::new(batches.len());
+    std::thread::scope(|scope| {
+        for (caller, (asked, expected)) in batches.iter().zip(&expected).enumerate() {
+            let (begin, mirrored, options) = (&begin, &mirrored, &options);
+            scope.spawn(move || {
+                for round in 0..3 * wanted.len() {
+                    // In each round each caller wants other columns.
+                    let now = (caller + round) % wanted.len();
+                    let mut columns = Columns::of(wanted[now]);
+                    begin.wait();
+                    let mut rows = columns.rows(asked.len());
+                    let report = mirrored.resolve_into(options, asked, &mut rows).expect("answers");
+                    assert!(all(&columns) == expected[now], "caller {caller}, round {round}");
+                    assert!(report.by_device > report.by_host, "{report:?}");
+                }
+            });
         }
     });
     assert_eq!(mirrored.failure(), None);
