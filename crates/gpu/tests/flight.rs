@@ -6,7 +6,7 @@ mod support;
 
 use crate::support::{CALLER, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
-    Code, Column, Columns, EngineExt, InodeSize, LookupService, PathSet, Resolution, Resolutions,
+    Code, Column, Columns, EngineExt, InodeSize, LookupService, NamesUnder, PathSet, Resolution, Resolutions,
     ResolveOptions, ServiceOptions, Volume,
 };
 use lanefs_gpu::{Auto, MirrorOptions};
@@ -220,6 +220,27 @@ fn many_paths_go_in_several_submissions() {
     let ino = volume.resolve("/a/b").expect("there").ino;
     assert_eq!(report.by_device, asked.len() as u64);
     assert!(found.iter().enumerate().all(|(i, found)| found.ino == (i % 3 == 0).then_some(ino)));
+    // Names under two directories, one of which comes and goes.
+    let directories = PathSet::from_iter(["/a", "/a/d"]);
+    let numbers: Vec<u32> = (0..600_001).map(|i| i / 3 % 2).collect();
+    let texts: PathSet = (0..600_001).map(|i| if i % 3 == 0 { "b" } else { "c" }).collect();
+    let names = NamesUnder::new(&directories, &numbers, &texts).expect("names");
+    for round in 0..4 {
+        let (options, mut columns) = (ResolveOptions::default(), Columns::of(&[Column::Code, Column::Ino]));
+        let report = mirrored.resolve_names_into(&options, names, &mut columns.rows(names.len()));
+        let report = report.expect("answers");
+        let inos = columns.ino().expect("a column").iter().enumerate();
+        let is_there = |i: usize| i.is_multiple_of(3) && ((i / 3).is_multiple_of(2) || round % 2 == 1);
+        assert!({ inos }.all(|(i, found)| (*found != 0) == is_there(i)), "round {round}");
+        // The host answers for names in a directory that is not there, if they are not too many.
+        assert_eq!(report.by_device, names.len() as u64, "round {round}");
+        match round % 2 {
+            0 => drop(volume.mkdir_all("/a/d/b", 0o755).expect("mkdir")),
+            _ => volume
+                .remove_all_with(&CALLER, volume.resolve("/a").expect("there").ino, b"d", |_, done| done)
+                .expect("removed"),
+        };
+    }
     // With text that is too long for one submission, and without paths.
     let long = vec![vec![b'/'; 16_000]; 2500];
     let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &long).expect("answers");
