@@ -234,6 +234,17 @@ impl<'t> NamesUnder<'t> {
         }
     }
 
+    /// Visits the number of the directory of each name, in order.
+    #[inline(always)]
+    pub fn each_number(&self, mut visit: impl FnMut(u32)) {
+        match self.directory_of {
+            Numbers::One => (0..self.len()).for_each(|_| visit(0)),
+            Numbers::U32(list) => list.iter().for_each(|number| visit(*number)),
+            // None is negative.
+            Numbers::I32(list) => list.iter().for_each(|number| visit(*number as u32)),
+        }
+    }
+
     /// Returns some of the names, under the same directories.
     ///
     /// # Panics
@@ -283,6 +294,9 @@ mod tests {
     fn whole<'t>(names: impl Into<NamesUnder<'t>>) -> Vec<String> {
         let names = names.into();
         assert_eq!(names.number(names.len()), None);
+        let mut numbers = Vec::new();
+        names.each_number(|number| numbers.push(Some(number as usize)));
+        assert!((0..names.len()).map(|index| names.number(index)).eq(numbers));
         let paths = names.to_paths();
         paths.view().iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
     }

@@ -300,9 +300,12 @@ impl PathBatch {
             *to = ino.to_le_bytes();
         }
         if !self.is_in_one {
-            for (index, to) in numbers.as_chunks_mut().0.iter_mut().enumerate().take(names.len()) {
-                *to = (names.number(index).unwrap_or(0) as u32).to_le_bytes();
-            }
+            let mut numbers = numbers.as_chunks_mut().0.iter_mut();
+            names.each_number(|number| {
+                if let Some(to) = numbers.next() {
+                    *to = number.to_le_bytes();
+                }
+            });
         }
         if directories.contains(&0) {
             let ranges = ranges.chunks_exact_mut(PathRange::SIZE).take(names.len());

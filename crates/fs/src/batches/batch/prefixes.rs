@@ -118,16 +118,15 @@ impl<'p> Prefixes<'p> {
         }
         let size = core.store.inode_size();
         for prefix in &mut self.0 {
-            let Some(known) = prefix.record.and_then(|record| table.compare(record, &prefix.key)) else {
-                continue;
-            };
-            // A record that is being written may have any number.
-            if known.bytes as usize <= prefix.key.path.len() {
-                core.store.prefetch(
-                    known.dir.wrapping_mul(size.bytes()).wrapping_add(size.dir_root().offset as u64),
-                );
-                prefix.known = known;
+            match prefix.record.and_then(|record| table.compare(record, &prefix.key)) {
+                // A record that is being written may have any number.
+                Some(known) if known.bytes as usize <= prefix.key.path.len() => prefix.known = known,
+                // An earlier attempt of the batch has found it.
+                None if prefix.is_known() => {}
+                _ => continue,
             }
+            let inode = prefix.known.dir.wrapping_mul(size.bytes());
+            core.store.prefetch(inode.wrapping_add(size.dir_root().offset as u64));
         }
     }
 }
