@@ -29,7 +29,7 @@ pub(super) const ROWS: [(&str, usize); 5] = [
 const OPENING: Duration = Duration::from_millis(800);
 
 /// Most paths for a device that is none: minutes more would say nothing new.
-const MOST_ON_SOFTWARE: usize = 100_000;
+const MOST_SOFTWARE_PATHS: usize = 100_000;
 
 /// Lists the rows, in the order measured.
 pub(super) fn row_names() -> Vec<&'static str> {
@@ -81,7 +81,7 @@ pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
 
 fn one_row(bench: &GpuBench, row: &str, lane: &Lane, paths: &PathSet) -> Result<Values> {
     let gpu = &bench.settings.gpu;
-    let has_device = gpu.info().kind != DeviceKind::Software || paths.len() <= MOST_ON_SOFTWARE;
+    let has_device = gpu.info().kind != DeviceKind::Software || paths.len() <= MOST_SOFTWARE_PATHS;
     let all = [EngineChoice::Auto, EngineChoice::Cpu, EngineChoice::Gpu].map(Chosen);
     let all: Vec<&Chosen> = all.iter().filter(|chosen| has_device || chosen.0 != EngineChoice::Gpu).collect();
     bench.costs(row, &all, paths.len(), |chosen| ask(gpu, lane, chosen.0, paths, &bench.stop))
