@@ -234,7 +234,7 @@ count-changes: setup-bench ## instructions of changes one by one and of the host
 count-lookups: setup-bench ## the host's instructions for 100,000 lookups by each engine (OTHER=...)
 	@$(CARGO) build --release --locked -p lanefs-gpu --example count_lookups
 	@echo "==> count-lookups: instructions by phase"
-	@PHASES="cpu_exists cpu_attributes gpu_exists gpu_attributes" \
+	@PHASES="cpu_exists cpu_attributes cpu_names gpu_exists gpu_attributes gpu_names" \
 		sh scripts/count.sh $(or $(CARGO_TARGET_DIR),target)/release/examples/count_lookups $(OTHER)
 
 # Steps of each run of fsx.

@@ -106,6 +106,7 @@ pub use vocabulary::columns::{
     ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
 };
 pub use vocabulary::error::{Error, ErrorKind, Result};
+pub use vocabulary::name_set::{BadNumbers, NameSet, NamesUnder};
 pub use vocabulary::notice::Changed;
 pub use vocabulary::options::{Access, CreateOptions, OpenOptions};
 pub use vocabulary::path_set::{BadOffsets, PathSet, Paths};

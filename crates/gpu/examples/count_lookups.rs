@@ -1,7 +1,7 @@
 //! Batches of 100,000 lookups on both engines, each in a function of its own, so that `scripts/count.sh` can
 //! count the instructions of the host with callgrind: the device's threads are not counted.
 
-use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
+use lanefs::{Column, Columns, CreateOptions, EngineExt, NameSet, PathSet, ResolveOptions, Volume};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Mirrored, Probes};
 use std::hint::black_box;
 
@@ -57,10 +57,31 @@ fn count_gpu_attributes(mirrored: &Mirrored<'_>, paths: &PathSet, answers: &mut 
     Ok(())
 }
 
+#[inline(never)]
+fn count_cpu_names(volume: &Volume, names: &NameSet, answers: &mut Columns) -> Outcome {
+    black_box("cpu_names");
+    black_box(volume.resolve_names_into(&ResolveOptions::default(), names, &mut answers.rows(PATHS))?);
+    Ok(())
+}
+
+#[inline(never)]
+fn count_gpu_names(mirrored: &Mirrored<'_>, names: &NameSet, answers: &mut Columns) -> Outcome {
+    black_box("gpu_names");
+    black_box(mirrored.resolve_names_into(&ResolveOptions::default(), names, &mut answers.rows(PATHS))?);
+    Ok(())
+}
+
+/// Returns the same paths as names under directories, in the order of these.
+fn names() -> NameSet {
+    let mut paths: Vec<String> = (0..PATHS).map(path).collect();
+    paths.sort();
+    NameSet::of_paths(paths.iter().collect::<PathSet>().view())
+}
+
 fn main() -> Outcome {
     let phase = std::env::var("PHASE").unwrap_or_default();
     let volume = volume()?;
-    let paths: PathSet = (0..PATHS).map(path).collect();
+    let (paths, names): (PathSet, NameSet) = ((0..PATHS).map(path).collect(), names());
     let mut answers = Columns::of(if phase.ends_with("attributes") { ATTRIBUTES } else { EXISTS });
     // The first batch takes memory and fills tables, which others use.
     if phase.starts_with("cpu") {
@@ -69,6 +90,7 @@ fn main() -> Outcome {
         }
         return match phase.as_str() {
             "cpu_exists" => count_cpu_exists(&volume, &paths, &mut answers),
+            "cpu_names" => count_cpu_names(&volume, &names, &mut answers),
             _ => count_cpu_attributes(&volume, &paths, &mut answers),
         };
     }
@@ -78,8 +100,13 @@ fn main() -> Outcome {
     if report.by_device != PATHS as u64 {
         return Err(format!("the device answered {} paths only", report.by_device).into());
     }
+    let report = mirrored.resolve_names_into(&ResolveOptions::default(), &names, &mut answers.rows(PATHS))?;
+    if report.by_device != PATHS as u64 {
+        return Err(format!("the device answered {} names only", report.by_device).into());
+    }
     match phase.as_str() {
         "gpu_exists" => count_gpu_exists(&mirrored, &paths, &mut answers),
+        "gpu_names" => count_gpu_names(&mirrored, &names, &mut answers),
         _ => count_gpu_attributes(&mirrored, &paths, &mut answers),
     }
 }

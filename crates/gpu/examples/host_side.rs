@@ -4,7 +4,9 @@
 //! times are those of the host alone: packing, submitting, and answers to columns. Prints nanoseconds a path,
 //! the best of five, with the allocations and the page faults of a call when all is warm.
 
-use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
+use lanefs::{
+    Column, Columns, CreateOptions, EngineExt, NameSet, NamesUnder, PathSet, ResolveOptions, Volume,
+};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Mirrored, Probes};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -90,18 +92,28 @@ fn print(row: &str, measured: &Measured) {
     println!("{row:<44} {nanoseconds:8.2} ns a path {allocations:6} allocations {page_faults:7} page faults");
 }
 
+/// The paths of a measurement: whole, or as names under directories.
+#[derive(Clone, Copy)]
+enum Set<'s> {
+    Paths(&'s PathSet),
+    Names(NamesUnder<'s>),
+}
+
 /// Asks for all paths from so many threads, each for its own part.
-fn ask(mirrored: &Mirrored<'_>, set: &PathSet, columns: &mut [Columns]) {
-    let share = set.len().div_ceil(columns.len());
+fn ask(mirrored: &Mirrored<'_>, set: Set<'_>, columns: &mut [Columns]) {
+    let share = PATHS.div_ceil(columns.len());
     std::thread::scope(|scope| {
         for (number, columns) in columns.iter_mut().enumerate() {
-            let part = set.view().slice(number * share..set.len().min((number + 1) * share));
-            let mut work = move || {
-                let mut rows = columns.rows(part.len());
-                black_box(mirrored.resolve_into(&ResolveOptions::default(), part, &mut rows))
-                    .expect("answers");
+            let part = number * share..PATHS.min((number + 1) * share);
+            let work = move || {
+                let (options, mut rows) = (ResolveOptions::default(), columns.rows(part.len()));
+                let answered = match set {
+                    Set::Paths(set) => mirrored.resolve_into(&options, set.view().slice(part), &mut rows),
+                    Set::Names(set) => mirrored.resolve_names_into(&options, set.slice(part), &mut rows),
+                };
+                black_box(answered).expect("answers");
             };
-            if share == set.len() {
+            if share == PATHS {
                 work();
             } else {
                 scope.spawn(work);
@@ -112,6 +124,10 @@ fn ask(mirrored: &Mirrored<'_>, set: &PathSet, columns: &mut [Columns]) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let set: PathSet = (0..PATHS).map(path).collect();
+    let mut in_order: Vec<String> = (0..PATHS).map(path).collect();
+    in_order.sort();
+    let names = NameSet::of_paths(in_order.iter().collect::<PathSet>().view());
+    drop(in_order);
     let text = set.view().text();
     let mut copy = vec![0; text.len()];
     let copied = measure(PATHS, |_| (), || copy.copy_from_slice(black_box(text)));
@@ -132,8 +148,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, wanted) in wanted {
         for callers in [1, 2, 4, 8] {
             let mut columns: Vec<Columns> = (0..callers).map(|_| Columns::of(wanted)).collect();
-            let measured = measure(PATHS, idle, || ask(&mirrored, &set, &mut columns));
+            let measured = measure(PATHS, idle, || ask(&mirrored, Set::Paths(&set), &mut columns));
             print(&format!("{name}, from a set of paths, {callers} callers"), &measured);
+            let names = Set::Names(names.view());
+            let measured = measure(PATHS, idle, || ask(&mirrored, names, &mut columns));
+            print(&format!("{name}, names under directories, {callers} callers"), &measured);
         }
         let mut kept = mirrored.keep(&ResolveOptions::default(), &set)?;
         let mut columns = Columns::of(wanted);

@@ -1,7 +1,8 @@
 #version 460
 // Resolves paths whose directory the directory-path table knows and whose last name the directory cache has:
-// an invocation each. All others go to `walk`, from the component on that is open. Its twin is
-// `twin/lookup.rs`, function by function.
+// an invocation each. All others go to `walk`, from the component on that is open. A batch of names comes
+// with the directory of each, so that a name needs no table. Its twin is `twin/lookup.rs`, function by
+// function.
 
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -38,15 +39,24 @@ ShortName name_in_batch(uint64_t text, uint at, uint bytes) {
     return name;
 }
 
+// Returns the directory in which the text with a number starts: of a name the one that lies beside it.
+uint64_t start_of(uint i, uint64_t text, uint first) {
+    if (p.dirs != 0UL) {
+        uint number = p.dir_of == 0UL ? 0u : Words(p.dir_of + uint64_t(i) * 4UL).word[0];
+        return Quads(p.dirs + uint64_t(number) * 8UL).quad[0];
+    }
+    return text_byte(text, first) == 0x2fu ? p.root : p.base;
+}
+
 // Returns the answer, or the state in which `walk` begins.
-LookupAnswer shortcut(uint start, uint length) {
+LookupAnswer shortcut(uint i, uint start, uint length) {
     uint first = start & 3u;
     if (length == 0u || length > MAX_PATH_BYTES) {
         return LookupAnswer(CODE_UNFINISHED, first, 0UL);
     }
     uint64_t text = p.text + uint64_t(start - first);
     uint end = first + length;
-    uint64_t from = text_byte(text, first) == 0x2fu ? p.root : p.base;
+    uint64_t from = start_of(i, text, first);
     LookupAnswer whole = LookupAnswer(CODE_UNFINISHED | STATE_IS_KNOWN | STATE_IS_PLAIN, first, from);
     if (p.is_checked != 0u) {
         return whole;
@@ -54,7 +64,12 @@ LookupAnswer shortcut(uint start, uint length) {
     uint begin = last_name(text, first, end);
     uint bytes = end - begin;
     ShortName name = name_in_batch(text, begin, min(bytes, CACHED_NAME_BYTES));
-    if (bytes == 0u || bytes == 1u && name.word[0] == 0x2eu || bytes == 2u && name.word[0] == 0x2e2eu) {
+    bool is_odd = bytes == 0u || bytes == 1u && name.word[0] == 0x2eu || bytes == 2u && name.word[0] == 0x2e2eu;
+    if (p.dirs != 0UL && (is_odd || begin != first)) {
+        // This is not a name, so the host decides by the whole path.
+        return failed(CODE_NOT_RESIDENT);
+    }
+    if (is_odd) {
         return whole;
     }
     uint64_t dir = from;
@@ -88,7 +103,7 @@ void main() {
         answer = Answers(p.answers).answer[i];
     } else {
         PathRange path = Paths(p.starts).path[i];
-        answer = shortcut(path.start, path.bytes);
+        answer = shortcut(i, path.start, path.bytes);
         Answers(p.answers).answer[i] = answer;
     }
     if ((answer.code & 0xffu) == CODE_UNFINISHED) {

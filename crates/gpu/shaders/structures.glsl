@@ -35,6 +35,11 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
     uint64_t dir_table;
     // Address of the table's records.
     uint64_t dir_records;
+    // Address of the inode numbers of directories; 0: the texts of the batch are whole paths. Else each
+    // is a name in one of these directories.
+    uint64_t dirs;
+    // Address of the number of the directory of each name; 0: all lie in the first.
+    uint64_t dir_of;
     // Inode number of the root directory; for `find` of the directory of inodes without a name.
     uint64_t root;
     // Inode number of the directory where relative paths begin; for `warm` the position of the first

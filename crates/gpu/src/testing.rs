@@ -27,7 +27,7 @@ use crate::twin::kernels::scan::scan;
 use crate::twin::kernels::score::score;
 use crate::twin::kernels::tally::tally;
 use lanefs::format::INODE_CORE;
-use lanefs::{ColumnSet, ResolveOptions};
+use lanefs::{ColumnSet, NamesUnder, ResolveOptions};
 
 pub use crate::probe::random_batches::{ExistingRegion, Maker, regions};
 pub use crate::shared::column_layout::ColumnLayout;
@@ -51,6 +51,20 @@ impl Mirrored<'_> {
         paths: &[P],
     ) -> Result<(Vec<PathResult>, Requests)> {
         self.lookup_directly(query, paths)
+    }
+
+    /// Looks up names by the kernels alone, each in the directory with its number. Returns what
+    /// [`kernel_lookup`](Self::kernel_lookup) does.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub fn kernel_names(
+        &self,
+        query: &LookupQuery,
+        names: NamesUnder<'_>,
+        directories: &[u64],
+    ) -> Result<(Vec<PathResult>, Requests)> {
+        self.names_directly(query, names, directories)
     }
 
     /// Resolves paths by the kernels alone, for a host that asks only whether they exist. Returns the

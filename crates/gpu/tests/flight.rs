@@ -6,7 +6,7 @@ mod support;
 
 use crate::support::{CALLER, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
-    Code, Column, Columns, EngineExt, InodeSize, LookupService, PathSet, Resolution, Resolutions,
+    Code, Column, Columns, EngineExt, InodeSize, LookupService, NamesUnder, PathSet, Resolution, Resolutions,
     ResolveOptions, ServiceOptions, Volume,
 };
 use lanefs_gpu::{Auto, MirrorOptions};
@@ -14,7 +14,7 @@ use lanefs_testkit::seeded::Seeded;
 use std::future::Future;
 use std::pin::pin;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 
 const AGAIN: &str = "LANEFS_GPU_SECOND";
@@ -131,6 +131,54 @@ fn threads_share_a_mirror_while_the_volume_changes() {
 }
 
 #[test]
+fn callers_with_different_batches_at_a_time_each_get_the_answers_of_the_cpu_engine() {
+    let gpu = gpu(64);
+    let numbers = &mut Seeded::new(31);
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    // One that several threads pack, and smaller ones of other shapes.
+    let mut batches: Vec<PathSet> =
+        vec![(0..40_000).map(|_| numbers.pick(&paths).clone()).collect::<PathSet>()];
+    batches
+        .extend([5000, 700, 17].map(|count| questions(&paths, count, numbers).iter().collect::<PathSet>()));
+    let wanted =
+        [Column::ALL, &[Column::Exists], &[Column::Code, Column::Ino], &[Column::Size, Column::Mtime]];
+    let options = ResolveOptions::default();
+    let all = |columns: &Columns| format!("{columns:?}");
+    let expected: Vec<Vec<String>> = batches
+        .iter()
+        .map(|asked| {
+            let by_host = wanted.map(|wanted| {
+                let mut columns = Columns::of(wanted);
+                volume.resolve_into(&options, asked, &mut columns.rows(asked.len())).expect("the CPU engine");
+                all(&columns)
+            });
+            by_host.to_vec()
+        })
+        .collect();
+    let begin = Barrier::new(batches.len());
+    std::thread::scope(|scope| {
+        for (caller, (asked, expected)) in batches.iter().zip(&expected).enumerate() {
+            let (begin, mirrored, options) = (&begin, &mirrored, &options);
+            scope.spawn(move || {
+                for round in 0..3 * wanted.len() {
+                    // In each round each caller wants other columns.
+                    let now = (caller + round) % wanted.len();
+                    let mut columns = Columns::of(wanted[now]);
+                    begin.wait();
+                    let mut rows = columns.rows(asked.len());
+                    let report = mirrored.resolve_into(options, asked, &mut rows).expect("answers");
+                    assert!(all(&columns) == expected[now], "caller {caller}, round {round}");
+                    assert!(report.by_device > report.by_host, "{report:?}");
+                }
+            });
+        }
+    });
+    assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
 fn a_path_of_thousands_of_components_is_answered_by_the_device() {
     let gpu = gpu(32);
     for size in [InodeSize::B128, InodeSize::B256] {
@@ -172,6 +220,27 @@ fn many_paths_go_in_several_submissions() {
     let ino = volume.resolve("/a/b").expect("there").ino;
     assert_eq!(report.by_device, asked.len() as u64);
     assert!(found.iter().enumerate().all(|(i, found)| found.ino == (i % 3 == 0).then_some(ino)));
+    // Names under two directories, one of which comes and goes.
+    let directories = PathSet::from_iter(["/a", "/a/d"]);
+    let numbers: Vec<u32> = (0..600_001).map(|i| i / 3 % 2).collect();
+    let texts: PathSet = (0..600_001).map(|i| if i % 3 == 0 { "b" } else { "c" }).collect();
+    let names = NamesUnder::new(&directories, &numbers, &texts).expect("names");
+    for round in 0..4 {
+        let (options, mut columns) = (ResolveOptions::default(), Columns::of(&[Column::Code, Column::Ino]));
+        let report = mirrored.resolve_names_into(&options, names, &mut columns.rows(names.len()));
+        let report = report.expect("answers");
+        let inos = columns.ino().expect("a column").iter().enumerate();
+        let is_there = |i: usize| i.is_multiple_of(3) && ((i / 3).is_multiple_of(2) || round % 2 == 1);
+        assert!({ inos }.all(|(i, found)| (*found != 0) == is_there(i)), "round {round}");
+        // The host answers for names in a directory that is not there, if they are not too many.
+        assert_eq!(report.by_device, names.len() as u64, "round {round}");
+        match round % 2 {
+            0 => drop(volume.mkdir_all("/a/d/b", 0o755).expect("mkdir")),
+            _ => volume
+                .remove_all_with(&CALLER, volume.resolve("/a").expect("there").ino, b"d", |_, done| done)
+                .expect("removed"),
+        };
+    }
     // With text that is too long for one submission, and without paths.
     let long = vec![vec![b'/'; 16_000]; 2500];
     let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &long).expect("answers");

@@ -3,6 +3,7 @@
 //! The report's machine names the device, whose values stand under `lanefs`. `cpu` is LaneFS's own engine on
 //! one thread, on the same volume.
 
+mod auto;
 mod bench;
 mod changes;
 mod column_args;
@@ -66,6 +67,7 @@ fn measure(bench: &mut GpuBench) -> Result<()> {
     if bench.settings.columns.is_alone() {
         return Ok(());
     }
+    bench.part("auto", &auto::row_names(), auto::measure)?;
     bench.part("latency", &["gpu-latency-dispatch"], lookups::latency)?;
     bench.part("chain", &["gpu-chain-lookup"], lookups::chain)?;
     bench.part("wide", &["gpu-wide-lookup"], lookups::wide)?;

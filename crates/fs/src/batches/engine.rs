@@ -5,6 +5,7 @@ use crate::running::volume::Volume;
 use crate::vocabulary::as_path::AsPath;
 use crate::vocabulary::columns::{ColumnsMut, Resolutions, Rows};
 use crate::vocabulary::error::Result;
+use crate::vocabulary::name_set::NamesUnder;
 use crate::vocabulary::path_set::{PathSet, Paths};
 use crate::vocabulary::types::{Resolution, ResolveOptions};
 use lanefs_format::Code;
@@ -63,6 +64,20 @@ pub trait Engine {
         paths: Paths<'_>,
         rows: &mut dyn Rows,
     ) -> Result<BatchReport>;
+
+    /// Resolves names under directories, with the answers that [`resolve_rows`](Self::resolve_rows) gives to
+    /// their whole paths, which this puts together; an engine may do better.
+    ///
+    /// # Errors
+    /// As [`resolve_rows`](Self::resolve_rows).
+    fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut dyn Rows,
+    ) -> Result<BatchReport> {
+        self.resolve_rows(options, names.to_paths().view(), rows)
+    }
 }
 
 /// Calls of every [`Engine`], made of its one method.
@@ -81,6 +96,21 @@ pub trait EngineExt: Engine {
         let paths = paths.into();
         columns.check(paths.len())?;
         self.resolve_rows(options, paths, columns)
+    }
+
+    /// As [`resolve_into`](Self::resolve_into), for names under directories.
+    ///
+    /// # Errors
+    /// As there.
+    fn resolve_names_into<'n>(
+        &self,
+        options: &ResolveOptions,
+        names: impl Into<NamesUnder<'n>>,
+        columns: &mut ColumnsMut<'_>,
+    ) -> Result<BatchReport> {
+        let names = names.into();
+        columns.check(names.len())?;
+        self.resolve_names(options, names, columns)
     }
 
     /// Resolves paths, and lists the answers in their order. The paths are copied into a [`PathSet`] first.
@@ -112,5 +142,15 @@ impl Engine for Volume {
     ) -> Result<BatchReport> {
         let found = Volume::resolve_rows(self, options, paths, rows)? as u64;
         Ok(BatchReport { by_host: paths.len() as u64, found, ..BatchReport::default() })
+    }
+
+    fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut dyn Rows,
+    ) -> Result<BatchReport> {
+        let found = Volume::resolve_names(self, options, names, rows)? as u64;
+        Ok(BatchReport { by_host: names.len() as u64, found, ..BatchReport::default() })
     }
 }

@@ -179,7 +179,9 @@ impl Volume {
         shared.begin_changes()?;
         self.update_superblock(|_| ())?;
         // A repair removes names without a look at what they name.
-        let _moving = shared.state.directories.moves.begin(MoveCause::Repair);
+        let moves = &shared.state.directories.moves;
+        moves.note();
+        let _moving = moves.begin(MoveCause::Repair);
         self.repair(writer, first, options)
     }
 

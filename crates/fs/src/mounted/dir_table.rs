@@ -381,6 +381,12 @@ pub(crate) struct TableView<'t> {
 }
 
 impl TableView<'_> {
+    /// Returns the epoch of the directory tree in which the attempt has begun.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> MoveEpoch {
+        self.epoch
+    }
+
     /// Hashes a key.
     #[inline(always)]
     fn hash(&self, key: &PathKey<'_>) -> u64 {

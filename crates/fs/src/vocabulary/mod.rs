@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub mod escape;
 pub mod expansion;
 pub(crate) mod extent;
+pub(crate) mod name_set;
 pub(crate) mod notice;
 pub(crate) mod options;
 pub mod path;

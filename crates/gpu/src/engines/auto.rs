@@ -1,7 +1,7 @@
 //! Both engines side by side: each batch goes to one of them, by the measured costs of both.
 
 use crate::lookups::mirrored::Mirrored;
-use lanefs::{BatchReport, Caller, Engine, EngineExt, Paths, ResolveOptions, Rows, Volume};
+use lanefs::{BatchReport, Caller, Engine, EngineExt, NamesUnder, Paths, ResolveOptions, Rows, Volume};
 use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -128,6 +128,24 @@ impl<'v> Auto<'v> {
         if is_lost { Side::Cpu } else { costs.choose(paths, self.threads) }
     }
 
+    /// Has the cheaper engine answer a batch of so many paths, and learns what that cost.
+    fn by_cheaper(
+        &self,
+        paths: usize,
+        answer: impl FnOnce(&dyn Engine) -> lanefs::Result<BatchReport>,
+    ) -> lanefs::Result<BatchReport> {
+        let side = self.choose(paths);
+        let begin = Instant::now();
+        let report = match side {
+            Side::Gpu => answer(&self.mirrored)?,
+            Side::Cpu => answer(self.mirrored.volume())?,
+        };
+        let mut costs = self.costs();
+        let cost = if side == Side::Gpu { &mut costs.gpu } else { &mut costs.cpu };
+        cost.learn(paths, begin.elapsed());
+        Ok(report)
+    }
+
     fn costs(&self) -> MutexGuard<'_, Costs> {
         self.costs.lock()
     }
@@ -140,16 +158,16 @@ impl Engine for Auto<'_> {
         paths: Paths<'_>,
         rows: &mut dyn Rows,
     ) -> lanefs::Result<BatchReport> {
-        let side = self.choose(paths.len());
-        let begin = Instant::now();
-        let report = match side {
-            Side::Gpu => self.mirrored.resolve_rows(options, paths, rows)?,
-            Side::Cpu => Engine::resolve_rows(self.mirrored.volume(), options, paths, rows)?,
-        };
-        let mut costs = self.costs();
-        let cost = if side == Side::Gpu { &mut costs.gpu } else { &mut costs.cpu };
-        cost.learn(paths.len(), begin.elapsed());
-        Ok(report)
+        self.by_cheaper(paths.len(), |engine| engine.resolve_rows(options, paths, rows))
+    }
+
+    fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        self.by_cheaper(names.len(), |engine| engine.resolve_names(options, names, rows))
     }
 }
 

@@ -23,10 +23,14 @@ pub use options::{EngineChoice, EngineOptions};
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::lookups::mirrored::Mirrored;
+use crate::records::DeviceCosts;
+use crate::vulkan::DeviceKind;
 use lanefs::bulk::{Applied, Change};
-use lanefs::{BatchReport, Engine, Ino, Paths, ResolveOptions, Rows, Volume};
+use lanefs::{BatchReport, Engine, Ino, NamesUnder, Paths, ResolveOptions, Rows, Volume};
 use lanefs_sync::lock::Mutex;
 use std::fmt;
+#[cfg(any(test, feature = "_testing"))]
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -38,6 +42,8 @@ const CPU_BATCH_PATHS: usize = 4096;
 const AUTO_BATCH_PATHS: usize = 65_536;
 /// Most paths in one call of the GPU engine.
 const GPU_BATCH_PATHS: usize = 1 << 20;
+/// Less than this saves no device: until then nobody asks what opening one costs.
+const LEAST_AT_STAKE: Duration = Duration::from_millis(10);
 /// Threads that keep a device busy: one is in the call, one prepares the next batch.
 const GPU_THREADS: usize = 2;
 
@@ -75,6 +81,11 @@ pub struct Engines<'v> {
     answered: AtomicU64,
     has_resolved: AtomicBool,
     has_told_failure: AtomicBool,
+    /// Costs of the device that an earlier start has measured; read when they matter.
+    known: OnceLock<Option<DeviceCosts>>,
+    /// Work before a device is opened beside the CPU engine, in place of a driver that is slow.
+    #[cfg(any(test, feature = "_testing"))]
+    before_opening: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// The part of a device beside the CPU engine.
@@ -124,7 +135,27 @@ impl<'v> Engines<'v> {
             answered: AtomicU64::new(0),
             has_resolved: AtomicBool::new(false),
             has_told_failure: AtomicBool::new(false),
+            known: OnceLock::new(),
+            #[cfg(any(test, feature = "_testing"))]
+            before_opening: None,
         }
+    }
+
+    /// Plants a driver that is slow: `before` runs on the thread that opens a device beside the CPU engine.
+    #[cfg(any(test, feature = "_testing"))]
+    #[must_use]
+    pub fn slow_to_open(mut self, before: impl Fn() + Send + Sync + 'static) -> Self {
+        self.before_opening = Some(Arc::new(before));
+        self
+    }
+
+    /// Begins to open a device on a thread of its own.
+    fn begin_opening(&self) -> Opening {
+        #[cfg(any(test, feature = "_testing"))]
+        if let Some(before) = self.before_opening.clone() {
+            return Opening::begin(self.given.clone(), &self.options.device, move || before());
+        }
+        Opening::begin(self.given.clone(), &self.options.device, || ())
     }
 
     fn start(self) -> Result<Self> {
@@ -171,7 +202,13 @@ impl<'v> Engines<'v> {
                 format!("measured: {cpu} on the CPU engine, {gpu} on the device")
             }
             None if self.options.engine == EngineChoice::Auto => {
-                "opening a device would have cost more time than it saves".into()
+                let how = match (self.options.patience, self.known.get()) {
+                    (Some(_), _) => "as the program says",
+                    (None, Some(Some(_))) => "as measured at an earlier start",
+                    (None, _) => "until one is measured",
+                };
+                let opening = self.patience();
+                format!("opening a device would have cost more time than it saves ({opening:.0?}, {how})")
             }
             None | Some(DeviceSide::Gpu(..)) => "it was chosen".into(),
         }
@@ -218,9 +255,29 @@ impl<'v> Engines<'v> {
         done
     }
 
-    /// Returns the time that the CPU engine would need for the paths that follow: as it has needed so far for
-    /// each, where the caller knows how many there are; else as long as it has worked by now, for as much may
-    /// follow.
+    /// Tells whether as much is at stake as opening a device costs.
+    fn is_worth_opening(&self) -> bool {
+        let patience = match self.options.patience {
+            Some(patience) => patience,
+            None if self.at_stake() < LEAST_AT_STAKE => return false,
+            None => {
+                self.known.get_or_init(DeviceCosts::known);
+                self.patience()
+            }
+        };
+        // The costs that are known now count, too.
+        self.at_stake() >= patience
+    }
+
+    /// Returns the time that opening a device takes.
+    fn patience(&self) -> Duration {
+        let known = || self.known.get().copied().flatten();
+        self.options.patience.or_else(|| known().map(|known| known.opening)).unwrap_or(options::OPENING)
+    }
+
+    /// Returns the time that a device would save on the paths that follow, if it costs what an earlier start
+    /// has measured, or nothing: of what the CPU engine has needed so far for each, where the caller knows
+    /// how many there are; else as long as it has worked by now, for as much may follow.
     fn at_stake(&self) -> Duration {
         let worked = self.worked.load(Ordering::Relaxed) / self.options.threads.max(1) as u64;
         let answered = self.answered.load(Ordering::Relaxed);
@@ -230,8 +287,14 @@ impl<'v> Engines<'v> {
             Some(_) if answered < CPU_BATCH_PATHS as u64 => Duration::ZERO,
             Some(all) => {
                 let rest = u128::from(all.saturating_sub(answered));
-                let nanoseconds = u128::from(worked) * rest / u128::from(answered);
-                Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+                let by_cpu = u128::from(worked) * rest / u128::from(answered);
+                let by_device = self
+                    .known
+                    .get()
+                    .copied()
+                    .flatten()
+                    .map_or(0, |known| u128::from(known.path_ps) * rest / 1000);
+                Duration::from_nanos(u64::try_from(by_cpu.saturating_sub(by_device)).unwrap_or(u64::MAX))
             }
         }
     }
@@ -244,11 +307,11 @@ impl<'v> Engines<'v> {
         }
         let Some(mut opening) = self.opening.try_lock() else { return };
         match opening.as_mut() {
-            None if self.device.get().is_none() && self.at_stake() >= self.options.patience => {
-                *opening = Some(Opening::begin(self.given.clone(), &self.options.device));
+            None if self.device.get().is_none() && self.is_worth_opening() => {
+                *opening = Some(self.begin_opening());
             }
             Some(begun) if begun.is_over() => {
-                let opened = begun.take().and_then(|gpu| self.beside(gpu));
+                let opened = begun.take().and_then(|(gpu, opening)| self.beside(gpu, opening));
                 let opened = opened.unwrap_or_else(|error| DeviceSide::None(error.to_string()));
                 // `opening` is locked, so no other thread has set it.
                 let _ = self.device.set(opened);
@@ -264,11 +327,19 @@ impl<'v> Engines<'v> {
         Ok(DeviceSide::Gpu(gpu, Box::new(mirrored)))
     }
 
-    fn beside(&self, gpu: Option<Gpu>) -> Result<DeviceSide<'v>> {
+    /// Mirrors the volume on a device that took so long to open, and measures both engines. The next start
+    /// will know what all of that cost.
+    fn beside(&self, gpu: Option<Gpu>, opening: Duration) -> Result<DeviceSide<'v>> {
         let Some(gpu) = gpu else {
             return Ok(DeviceSide::None("this machine has no device that could be faster".into()));
         };
+        let begun = Instant::now();
         let auto = Auto::new(self.mirror(&gpu)?, self.options.threads)?;
+        // A first start also probes the kernels, and one with a device that was open saves opening it.
+        if self.given.is_none() && gpu.probes().is_empty() && gpu.info().kind != DeviceKind::Software {
+            let path_ps = (auto.measured().1.path * 1e12) as u64;
+            DeviceCosts { opening: opening + begun.elapsed(), path_ps }.write(gpu.info());
+        }
         Ok(DeviceSide::Auto(gpu, Box::new(auto)))
     }
 
@@ -279,6 +350,23 @@ impl<'v> Engines<'v> {
             return Err(Error::Stopped);
         }
         gpu.mirror(self.volume, &self.options.mirror)
+    }
+
+    /// Has the engine of the moment answer a batch of so many paths.
+    fn by_chosen(
+        &self,
+        paths: usize,
+        answer: impl FnOnce(&dyn Engine) -> lanefs::Result<BatchReport>,
+    ) -> lanefs::Result<BatchReport> {
+        self.open_if_it_pays();
+        match self.device.get() {
+            None | Some(DeviceSide::None(_)) => self.by_cpu(paths, || answer(self.volume)),
+            Some(DeviceSide::Gpu(_, mirrored)) => {
+                self.warm(mirrored, paths);
+                answer(&**mirrored)
+            }
+            Some(DeviceSide::Auto(_, auto)) => answer(&**auto),
+        }
     }
 
     /// Fills the cache of a device before its first batch, if the batch is large enough to gain by it.
@@ -298,17 +386,16 @@ impl Engine for Engines<'_> {
         paths: Paths<'_>,
         rows: &mut dyn Rows,
     ) -> lanefs::Result<BatchReport> {
-        self.open_if_it_pays();
-        match self.device.get() {
-            None | Some(DeviceSide::None(_)) => {
-                self.by_cpu(paths.len(), || Engine::resolve_rows(self.volume, options, paths, rows))
-            }
-            Some(DeviceSide::Gpu(_, mirrored)) => {
-                self.warm(mirrored, paths.len());
-                mirrored.resolve_rows(options, paths, rows)
-            }
-            Some(DeviceSide::Auto(_, auto)) => auto.resolve_rows(options, paths, rows),
-        }
+        self.by_chosen(paths.len(), |engine| engine.resolve_rows(options, paths, rows))
+    }
+
+    fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        self.by_chosen(names.len(), |engine| engine.resolve_names(options, names, rows))
     }
 }
 

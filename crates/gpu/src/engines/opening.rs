@@ -4,21 +4,32 @@ use crate::error::{Error, Result};
 use crate::gpu::Gpu;
 use crate::vulkan::Choice;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A device that is being opened. Dropping it waits for the end: a process must not end while a driver is
 /// beginning in it.
 pub(super) struct Opening {
     /// `None` where no thread could be started, and once its device was taken.
-    thread: Option<JoinHandle<Option<Gpu>>>,
+    thread: Option<JoinHandle<(Option<Gpu>, Duration)>>,
     /// The process that has the thread.
     process: u32,
 }
 
 impl Opening {
-    /// Begins to open the device that was given, or one that may be faster than the CPU engine.
-    pub(super) fn begin(given: Option<Gpu>, choice: &Choice) -> Opening {
+    /// Begins to open the device that was given, or one that may be faster than the CPU engine, after the
+    /// work of `before`.
+    pub(super) fn begin(
+        given: Option<Gpu>,
+        choice: &Choice,
+        before: impl FnOnce() + Send + 'static,
+    ) -> Opening {
         let choice = choice.clone();
-        let open = move || given.or_else(|| Gpu::open_hardware(&choice));
+        let open = move || {
+            let begun = Instant::now();
+            before();
+            let gpu = given.or_else(|| Gpu::open_hardware(&choice));
+            (gpu, begun.elapsed())
+        };
         let thread = std::thread::Builder::new().name("lanefs-device".into()).spawn(open).ok();
         Opening { thread, process: std::process::id() }
     }
@@ -29,11 +40,12 @@ impl Opening {
         self.is_here() && self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the device; `None` where this machine has none that could be faster.
+    /// Waits for the device, and returns it with the time that opening it took; `None` where this machine has
+    /// none that could be faster.
     ///
     /// # Errors
     /// The thread could not be started, or has panicked.
-    pub(super) fn take(&mut self) -> Result<Option<Gpu>> {
+    pub(super) fn take(&mut self) -> Result<(Option<Gpu>, Duration)> {
         let gpu = self.thread.take().and_then(|thread| thread.join().ok());
         gpu.ok_or(Error::NoThread)
     }

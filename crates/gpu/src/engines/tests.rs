@@ -3,12 +3,15 @@
 use super::{AUTO_BATCH_PATHS, CPU_BATCH_PATHS, EngineChoice, EngineOptions, Engines, GPU_BATCH_PATHS};
 use crate::error::Error;
 use crate::gpu::Gpu;
+use crate::records::DeviceCosts;
 use crate::vulkan::fail_call;
 use ash::vk;
 use lanefs::bulk::Change;
 use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
+use lanefs_sync::lock::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// More time than a test ever needs.
@@ -76,7 +79,7 @@ fn the_cpu_engine_needs_no_device_and_auto_opens_none_before_it_pays() {
 #[test]
 fn auto_without_a_device_that_could_be_faster_says_so_and_goes_on() {
     let volume = volume();
-    let options = EngineOptions { patience: Duration::ZERO, ..EngineOptions::default() };
+    let options = EngineOptions { patience: Some(Duration::ZERO), ..EngineOptions::default() };
     let engines = Engines::open(&volume, options).expect("no device is opened");
     let begun = Instant::now();
     // A machine for tests may have a GPU.
@@ -89,7 +92,7 @@ fn auto_without_a_device_that_could_be_faster_says_so_and_goes_on() {
 #[test]
 fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes() {
     let (volume, gpu) = (volume(), gpu());
-    let options = EngineOptions { patience: Duration::from_nanos(1), ..EngineOptions::default() };
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
     let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
     assert_eq!((engines.to_string(), engines.batch()), ("cpu".into(), CPU_BATCH_PATHS));
     let begun = Instant::now();
@@ -105,7 +108,8 @@ fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes()
 #[test]
 fn auto_opens_no_device_for_what_is_left_of_a_known_number_of_paths() {
     let (volume, gpu) = (volume(), gpu());
-    let options = |paths, patience| EngineOptions { paths, patience, ..EngineOptions::default() };
+    let options =
+        |paths, patience| EngineOptions { paths, patience: Some(patience), ..EngineOptions::default() };
     let at_stake = |paths, calls| {
         let engines = Engines::open_on(&gpu, &volume, options(paths, Duration::MAX)).expect("no device");
         (0..calls).for_each(|_| assert_eq!(ask(&engines), 0));
@@ -128,10 +132,118 @@ fn auto_opens_no_device_for_what_is_left_of_a_known_number_of_paths() {
 }
 
 #[test]
+fn auto_knows_what_a_device_has_cost_at_an_earlier_start() {
+    let (volume, gpu) = (volume(), gpu());
+    // The CPU engine takes 175 ns a path, 0.7 seconds for these.
+    let at_stake = |known: Option<(u64, u64)>| {
+        let options = EngineOptions { paths: Some(4_000_000), ..EngineOptions::default() };
+        let engines = Engines::open_on(&gpu, &volume, options).expect("no device");
+        let known =
+            known.map(|(opening, path_ps)| DeviceCosts { opening: Duration::from_millis(opening), path_ps });
+        engines.known.set(known).expect("nobody has asked");
+        engines.answered.store(CPU_BATCH_PATHS as u64, Ordering::Relaxed);
+        engines.worked.store(175 * CPU_BATCH_PATHS as u64, Ordering::Relaxed);
+        (engines.is_worth_opening(), engines.reason())
+    };
+    for (known, is_worth, why) in [
+        (None, false, "(800ms, until one is measured)"),
+        (Some((900, 5_000)), false, "(900ms, as measured at an earlier start)"),
+        (Some((400, 5_000)), true, "(400ms, as measured at an earlier start)"),
+        // It opens soon, and is no faster.
+        (Some((400, 170_000)), false, "(400ms, as measured at an earlier start)"),
+        (Some((20, 900_000)), false, "(20ms, as measured at an earlier start)"),
+    ] {
+        let (found, reason) = at_stake(known);
+        assert_eq!(found, is_worth, "{known:?}");
+        assert!(reason.ends_with(why), "{reason}");
+    }
+}
+
+/// A driver that opens no device until it is told to.
+#[derive(Default)]
+struct SlowDriver {
+    is_open: Mutex<bool>,
+    changed: Condvar,
+    /// Devices that were begun to be opened.
+    begun: AtomicUsize,
+}
+
+impl SlowDriver {
+    fn open(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let mut is_open = self.is_open.lock();
+        while !*is_open {
+            self.changed.wait(&mut is_open);
+        }
+    }
+
+    fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn auto_answers_while_a_device_is_slow_to_open() {
+    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
+    let slow = driver.clone();
+    let engines =
+        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    // A call that waited for the device would never end.
+    for call in 0..100 {
+        assert_eq!((ask(&engines), engines.to_string()), (0, "cpu".into()), "call {call}");
+    }
+    *driver.is_open.lock() = true;
+    driver.changed.notify_all();
+    let waited = Instant::now();
+    while engines.to_string() == "cpu" && waited.elapsed() < LONG {
+        ask(&engines);
+    }
+    assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
+    for _ in 0..10 {
+        ask(&engines);
+    }
+    assert_eq!(driver.begun(), 1);
+}
+
+#[test]
+fn auto_opens_a_slow_device_only_for_paths_that_pay_for_it() {
+    let (volume, gpu) = (volume(), gpu());
+    // The CPU engine takes 175 ns a path on one thread; opening takes 0.8 seconds.
+    for (paths, threads, opened) in [
+        (Some(1), 1, 0),
+        (Some(1000), 1, 0),
+        (Some(100_000), 1, 0),
+        (Some(1_000_000), 1, 0),
+        (Some(10_000_000), 1, 1),
+        (Some(10_000_000), 4, 0),
+        (Some(100_000_000), 4, 1),
+        (None, 1, 0),
+    ] {
+        let driver = Arc::new(SlowDriver::default());
+        *driver.is_open.lock() = true;
+        let slow = driver.clone();
+        let patience = Some(Duration::from_millis(800));
+        let options = EngineOptions { paths, threads, patience, ..EngineOptions::default() };
+        let engines = Engines::open_on(&gpu, &volume, options).expect("no device");
+        let engines = engines.slow_to_open(move || slow.open());
+        // The first call is the same whatever follows, and after it one batch has been answered.
+        engines.open_if_it_pays();
+        let answered = paths.unwrap_or(u64::MAX).min(CPU_BATCH_PATHS as u64);
+        engines.answered.store(answered, Ordering::Relaxed);
+        engines.worked.store(175 * answered, Ordering::Relaxed);
+        engines.open_if_it_pays();
+        // This waits for a device that is being opened.
+        drop(engines);
+        assert_eq!(driver.begun(), opened, "{paths:?} paths from {threads} threads");
+    }
+}
+
+#[test]
 fn engines_that_end_wait_for_a_device_that_is_being_opened() {
     let (volume, gpu) = (volume(), gpu());
     for _ in 0..20 {
-        let options = EngineOptions { patience: Duration::ZERO, ..EngineOptions::default() };
+        let options = EngineOptions { patience: Some(Duration::ZERO), ..EngineOptions::default() };
         let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
         ask(&engines);
         drop(engines);

@@ -8,6 +8,7 @@ use crate::kernels::Kernels;
 use crate::resident::cache::DirectoryCache;
 use crate::resident::tables::{MirrorTables, PARAMETERS_BYTES};
 use crate::shared::layout::{FILLS, LEARNS, WALKS};
+use crate::shared::limits::MAX_PATH_BYTES;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{
     AnswersHeader, FillRequest, LearnRequest, ListHeader, LookupAnswer, Parameters, PathRange,
@@ -15,7 +16,7 @@ use crate::shared::structures::{
 use crate::twin::kernels::walk::Requests;
 use crate::vulkan::{Buffer, Commands, Device, Direction, MemoryLocation, Staged};
 use lanefs::format::Code;
-use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, Paths};
+use lanefs::{ANSWER_BLOCK, AnswerBlock, ColumnSet, NamesUnder, Paths};
 use std::sync::Arc;
 
 /// Bytes of the elements of a batch's lists.
@@ -25,6 +26,10 @@ const ANSWERS_HEADER: u64 = AnswersHeader::SIZE as u64;
 const FILL_BYTES: u64 = FillRequest::SIZE as u64;
 const LEARN_BYTES: u64 = LearnRequest::SIZE as u64;
 const INDEX_BYTES: u64 = size_of::<u32>() as u64;
+const INO_BYTES: u64 = size_of::<u64>() as u64;
+
+/// Length of a text about which the kernels leave the decision to the host.
+const OPEN_BYTES: u32 = MAX_PATH_BYTES as u32 + 1;
 
 /// Bytes of the header of a list, and of all of them.
 const HEADER_BYTES: u64 = ListHeader::SIZE as u64;
@@ -39,18 +44,27 @@ pub(crate) struct BatchShape {
     paths: u64,
     /// Bytes of text.
     text: u64,
+    /// Directories of names; 0 for whole paths.
+    directories: u64,
 }
 
 impl BatchShape {
     pub(crate) fn of(paths: Paths<'_>) -> BatchShape {
         let text = paths.text().len() as u64 + AFTER_TEXT_BYTES;
-        BatchShape { paths: rounded(paths.len() as u64), text: rounded(text) }
+        BatchShape { paths: rounded(paths.len() as u64), text: rounded(text), directories: 0 }
+    }
+
+    /// Returns the shape of a batch of names under so many directories.
+    pub(crate) fn of_names(names: Paths<'_>, directories: usize) -> BatchShape {
+        BatchShape { directories: rounded(directories as u64), ..BatchShape::of(names) }
     }
 
     /// Tells whether a batch of that shape fits buffers of this one, and would not copy an eighth more.
     pub(crate) fn fits(self, batch: BatchShape) -> bool {
         let fits = |room: u64, need: u64| need <= room && room <= need + need / 8;
-        fits(self.paths, batch.paths) && fits(self.text, batch.text)
+        fits(self.paths, batch.paths)
+            && fits(self.text, batch.text)
+            && fits(self.directories, batch.directories)
     }
 
     /// Fill requests that there is room for.
@@ -66,9 +80,20 @@ impl BatchShape {
             + self.paths * LEARN_BYTES
     }
 
-    /// Bytes of the input: parameters, ranges, text.
+    /// Bytes of the numbers of the directories of names; none for whole paths.
+    fn numbers(self) -> u64 {
+        if self.directories == 0 { 0 } else { self.paths * INDEX_BYTES }
+    }
+
+    /// Bytes of the input before the text: parameters, ranges, and of names the numbers of their directories
+    /// and these.
+    fn before_text(self) -> u64 {
+        PARAMETERS_BYTES + self.paths * RANGE_BYTES + self.numbers() + self.directories * INO_BYTES
+    }
+
+    /// Bytes of the input.
     fn input(self) -> u64 {
-        PARAMETERS_BYTES + self.paths * RANGE_BYTES + self.text
+        self.before_text() + self.text
     }
 
     /// Bytes of all buffers but that of what comes to the host.
@@ -82,7 +107,8 @@ impl BatchShape {
     }
 }
 
-/// Rounds up to the next eighth of a power of two.
+/// Rounds up to the next eighth of a power of two: a multiple of 4, so that lists of numbers of 4 bytes end
+/// where those of 8 may begin.
 fn rounded(number: u64) -> u64 {
     number.max(64).next_multiple_of(number.max(64).next_power_of_two() / 16)
 }
@@ -104,6 +130,8 @@ pub(crate) struct PathBatch {
     answers: Buffer,
     lists: Buffer,
     count: u32,
+    /// The texts are names in one directory, so that none has a number.
+    is_in_one: bool,
 }
 
 /// The work of a batch's commands.
@@ -165,6 +193,7 @@ impl PathBatch {
             answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
             lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
             count: 0,
+            is_in_one: false,
         })
     }
 
@@ -243,15 +272,58 @@ impl PathBatch {
     /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins. No work
     /// on the batch may be in flight.
     pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) {
-        debug_assert!(paths.len() as u64 <= self.shape.paths, "more paths than the shape has");
+        debug_assert_eq!(self.shape.directories, 0, "a batch of names");
+        self.check_fits(paths);
+        self.count = paths.len() as u32;
+        let (before, text) = self.input.bytes_mut().split_at_mut(self.shape.before_text() as usize);
+        packers.pack(paths, 0, &mut before[PARAMETERS_BYTES as usize..], text);
+    }
+
+    /// Writes names under directories, which fit its shape, to the input. `directories` has the inode number
+    /// of each directory, 0 for one whose names are the host's. No work on the batch may be in flight.
+    pub(crate) fn set_names(&mut self, names: NamesUnder<'_>, directories: &[u64], packers: &Packers) {
         debug_assert!(
-            paths.text().len() as u64 + AFTER_TEXT_BYTES <= self.shape.text,
+            directories.len() as u64 <= self.shape.directories,
+            "more directories than the shape has"
+        );
+        self.check_fits(names.names());
+        self.count = names.len() as u32;
+        self.is_in_one = directories.len() == 1;
+        let shape = self.shape;
+        let (before, text) = self.input.bytes_mut().split_at_mut(shape.before_text() as usize);
+        let (ranges, rest) =
+            before[PARAMETERS_BYTES as usize..].split_at_mut((shape.paths * RANGE_BYTES) as usize);
+        let (numbers, inos) = rest.split_at_mut(shape.numbers() as usize);
+        // The path of an empty name ends with a slash, which says more than the name.
+        packers.pack(names.names(), OPEN_BYTES, ranges, text);
+        for (to, ino) in inos.as_chunks_mut().0.iter_mut().zip(directories) {
+            *to = ino.to_le_bytes();
+        }
+        if !self.is_in_one {
+            let mut numbers = numbers.as_chunks_mut().0.iter_mut();
+            names.each_number(|number| {
+                if let Some(to) = numbers.next() {
+                    *to = number.to_le_bytes();
+                }
+            });
+        }
+        if directories.contains(&0) {
+            let ranges = ranges.chunks_exact_mut(PathRange::SIZE).take(names.len());
+            for (index, range) in ranges.enumerate() {
+                let ino = names.number(index).and_then(|number| directories.get(number));
+                if ino.is_none_or(|ino| *ino == 0) {
+                    PathRange { start: 0, bytes: OPEN_BYTES }.write(range);
+                }
+            }
+        }
+    }
+
+    fn check_fits(&self, texts: Paths<'_>) {
+        debug_assert!(texts.len() as u64 <= self.shape.paths, "more paths than the shape has");
+        debug_assert!(
+            texts.text().len() as u64 + AFTER_TEXT_BYTES <= self.shape.text,
             "more text than the shape has"
         );
-        self.count = paths.len() as u32;
-        let (_, rest) = self.input.bytes_mut().split_at_mut(PARAMETERS_BYTES as usize);
-        let (ranges, text) = rest.split_at_mut((self.shape.paths * RANGE_BYTES) as usize);
-        packers.pack(paths, ranges, text);
     }
 
     /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
@@ -281,11 +353,14 @@ impl PathBatch {
     ) {
         let address = self.input.address();
         let starts = address + PARAMETERS_BYTES;
+        let (numbers, is_named) = (starts + self.shape.paths * RANGE_BYTES, self.shape.directories != 0);
         let walks = self.lists.address + HEADERS_BYTES;
         let fills = walks + (self.shape.paths * INDEX_BYTES).next_multiple_of(HEADER_BYTES);
         let parameters = Parameters {
             starts,
-            text: starts + self.shape.paths * RANGE_BYTES,
+            text: address + self.shape.before_text(),
+            dirs: if is_named { numbers + self.shape.numbers() } else { 0 },
+            dir_of: if is_named && !self.is_in_one { numbers } else { 0 },
             count: self.count,
             answers: self.answers.address,
             for_host: self.output().map_or(0, Output::address),

@@ -9,7 +9,7 @@ use crate::shared::limits::MAX_DISPATCHES;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::PackedAnswers;
 use crate::twin::kernels::walk::Requests;
-use lanefs::{Column, ColumnSet, PathSet};
+use lanefs::{Column, ColumnSet, NamesUnder, PathSet};
 
 impl Mirrored<'_> {
     /// Resolves paths by the kernels alone. Returns the results, and the work that the last dispatch of
@@ -57,6 +57,25 @@ impl Mirrored<'_> {
         Ok((batch.results(self.device())?, rows))
     }
 
+    /// Looks up names by the kernels alone, each in the directory with its number. Returns the results, and
+    /// the work that the last dispatch left to later kernels.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn names_directly(
+        &self,
+        query: &LookupQuery,
+        names: NamesUnder<'_>,
+        directories: &[u64],
+    ) -> Result<(Vec<PathResult>, Requests)> {
+        let shape = BatchShape::of_names(names.names(), directories.len());
+        let wanted = ColumnSet::ENTRIES;
+        let mut batch = PathBatch::new(self.device(), self.kernels(), shape, wanted)?;
+        batch.set_names(names, directories, self.packers());
+        self.dispatch_directly(query, &mut batch)?;
+        Ok((batch.results(self.device())?, batch.requests(self.device())?))
+    }
+
     fn run_directly<P: lanefs::AsPath>(
         &self,
         query: &LookupQuery,
@@ -65,9 +84,14 @@ impl Mirrored<'_> {
     ) -> Result<PathBatch> {
         let paths: PathSet = paths.iter().collect();
         let paths = paths.view();
-        let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
         let mut batch = PathBatch::new(self.device(), self.kernels(), BatchShape::of(paths), wanted)?;
         batch.set_paths(paths, self.packers());
+        self.dispatch_directly(query, &mut batch)?;
+        Ok(batch)
+    }
+
+    fn dispatch_directly(&self, query: &LookupQuery, batch: &mut PathBatch) -> Result<()> {
+        let tables = self.with_mirror(|mirror| Ok(MirrorTables::of(mirror)))?;
         for dispatch in 0..MAX_DISPATCHES {
             let number = batch.submit(&tables, self.cache(), query, dispatch > 0)?;
             self.device().wait(number)?;
@@ -75,6 +99,6 @@ impl Mirrored<'_> {
                 break;
             }
         }
-        Ok(batch)
+        Ok(())
     }
 }

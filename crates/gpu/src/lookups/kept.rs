@@ -115,7 +115,7 @@ impl KeptPaths<'_, '_, '_> {
             let KeptBatch { batch, first, count, .. } = &self.batches[kept];
             let batch = is_done.then_some(batch);
             let paths = self.paths.slice(*first..first + count);
-            sum.add(self.mirrored.write_answers(&self.options, paths, batch, *first, rows)?);
+            sum.add(self.mirrored.write_answers(&self.options, paths.into(), batch, *first, rows)?);
         }
         Ok(sum)
     }

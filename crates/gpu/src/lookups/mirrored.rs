@@ -17,6 +17,8 @@ use lanefs::format::FileKind;
 use lanefs::{ResolveOptions, Volume, Watch};
 use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::sync::Arc;
+#[cfg(any(test, feature = "_testing"))]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most bytes of all batches, and their part of a device's memory.
 const BATCH_BYTES: u64 = 1 << 30;
@@ -49,6 +51,9 @@ pub struct Mirrored<'v> {
     /// Buffers of batches.
     pool: Arc<BatchPool>,
     packers: Packers,
+    /// Names go to the device as such also where whole paths would be faster.
+    #[cfg(any(test, feature = "_testing"))]
+    names_always: AtomicBool,
 }
 
 /// The part of a [`Mirrored`] that one thread uses at a time.
@@ -85,7 +90,16 @@ impl<'v> Mirrored<'v> {
         let pool = Arc::new(BatchPool::new((info.memory / BATCH_PART).min(BATCH_BYTES)));
         let state = Mutex::new(EngineState { watch, mirror, pool: pool.clone(), failure: None });
         let packers = Packers::new();
-        Ok(Mirrored { context: context.clone(), volume, cache, state, pool, packers })
+        Ok(Mirrored {
+            context: context.clone(),
+            volume,
+            cache,
+            state,
+            pool,
+            packers,
+            #[cfg(any(test, feature = "_testing"))]
+            names_always: AtomicBool::new(false),
+        })
     }
 
     /// Returns the bytes of the directory cache.
@@ -162,6 +176,27 @@ impl<'v> Mirrored<'v> {
         let EngineState { mirror, watch, .. } = &mut *state;
         refresh(mirror, watch)?;
         work(mirror)
+    }
+
+    /// Returns the moves of directories by the last refresh of the mirror.
+    pub(crate) fn moves(&self) -> u64 {
+        self.state().mirror.directories.moves()
+    }
+
+    /// From now on names under directories go to the device as such, also where whole paths would be faster.
+    #[cfg(any(test, feature = "_testing"))]
+    pub fn prefer_names(&self) {
+        self.names_always.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(any(test, feature = "_testing"))]
+    pub(crate) fn prefers_names(&self) -> bool {
+        self.names_always.load(Ordering::Relaxed)
+    }
+
+    #[cfg(not(any(test, feature = "_testing")))]
+    pub(crate) const fn prefers_names(&self) -> bool {
+        false
     }
 
     /// Plants a bug: the directory-path table forgets nothing when directories move.

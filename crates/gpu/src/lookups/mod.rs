@@ -2,6 +2,7 @@
 //!
 //! The host decides what a kernel leaves open; the answers are those of the CPU engine.
 
+mod asked;
 mod batch;
 mod batch_pool;
 pub(crate) mod below;
@@ -10,6 +11,7 @@ pub(crate) mod find;
 pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod mirrored;
+mod names;
 mod output;
 mod packing;
 pub(crate) mod pending;

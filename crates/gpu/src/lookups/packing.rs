@@ -23,12 +23,13 @@ impl Packers {
         Packers(OnceLock::new())
     }
 
-    /// Writes the range of each path and the text of all. `ranges` and `text` are large enough.
-    pub(crate) fn pack(&self, paths: Paths<'_>, ranges: &mut [u8], text: &mut [u8]) {
+    /// Writes the range of each path and the text of all. `ranges` and `text` are large enough. An empty path
+    /// gets a range of `empty` bytes.
+    pub(crate) fn pack(&self, paths: Paths<'_>, empty: u32, ranges: &mut [u8], text: &mut [u8]) {
         let pool = if paths.len() < 2 * EACH { None } else { self.0.get_or_init(threads).as_ref() };
         match pool {
-            Some(pool) => pool.install(|| pack_halves(paths, 0, ranges, text)),
-            None => pack_part(paths, 0, ranges, text),
+            Some(pool) => pool.install(|| pack_halves(paths, empty, 0, ranges, text)),
+            None => pack_part(paths, empty, 0, ranges, text),
         }
     }
 }
@@ -41,9 +42,9 @@ fn threads() -> Option<ThreadPool> {
 }
 
 /// Packs paths whose text begins at `start` in that of the batch, by halves that threads share.
-fn pack_halves(paths: Paths<'_>, start: usize, ranges: &mut [u8], text: &mut [u8]) {
+fn pack_halves(paths: Paths<'_>, empty: u32, start: usize, ranges: &mut [u8], text: &mut [u8]) {
     if paths.len() < 2 * EACH {
-        return pack_part(paths, start, ranges, text);
+        return pack_part(paths, empty, start, ranges, text);
     }
     let half = paths.len() / 2;
     // The text between two paths goes with the first one.
@@ -51,19 +52,19 @@ fn pack_halves(paths: Paths<'_>, start: usize, ranges: &mut [u8], text: &mut [u8
     let (first_ranges, second_ranges) = ranges.split_at_mut(half * PathRange::SIZE);
     let (first_text, second_text) = text.split_at_mut(before);
     rayon::join(
-        || pack_halves(paths.slice(0..half), start, first_ranges, first_text),
-        || pack_halves(paths.slice(half..paths.len()), start + before, second_ranges, second_text),
+        || pack_halves(paths.slice(0..half), empty, start, first_ranges, first_text),
+        || pack_halves(paths.slice(half..paths.len()), empty, start + before, second_ranges, second_text),
     );
 }
 
-fn pack_part(paths: Paths<'_>, start: usize, ranges: &mut [u8], text: &mut [u8]) {
+fn pack_part(paths: Paths<'_>, empty: u32, start: usize, ranges: &mut [u8], text: &mut [u8]) {
     text[..paths.text().len()].copy_from_slice(paths.text());
     let mut ranges = ranges.chunks_exact_mut(PathRange::SIZE);
     paths.each_range(|path| {
         // The kernel refuses a path that is too long.
-        let bytes = path.len().min(MAX_PATH_BYTES + 1);
+        let bytes = if path.is_empty() { empty } else { path.len().min(MAX_PATH_BYTES + 1) as u32 };
         if let Some(range) = ranges.next() {
-            PathRange { start: (start + path.start) as u32, bytes: bytes as u32 }.write(range);
+            PathRange { start: (start + path.start) as u32, bytes }.write(range);
         }
     });
 }
@@ -96,8 +97,8 @@ mod tests {
                 let all = set.view().slice(count.min(1)..count);
                 let room = || (vec![7; all.len() * PathRange::SIZE], vec![7; all.text().len() + 3]);
                 let ((mut ranges, mut text), (mut by_one, mut text_by_one)) = (room(), room());
-                packers.pack(all, &mut ranges, &mut text);
-                pack_part(all, 0, &mut by_one, &mut text_by_one);
+                packers.pack(all, 0, &mut ranges, &mut text);
+                pack_part(all, 0, 0, &mut by_one, &mut text_by_one);
                 assert!(ranges == by_one && text == text_by_one, "{count} paths, {delimiter:?}");
                 let read = PathRange::read_all(&ranges).zip(all.iter());
                 for (range, path) in read {

@@ -1,14 +1,16 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
+use super::asked::Asked;
 use super::batch::{BatchShape, PathBatch};
 use super::batch_pool::{PoolShare, WhenScarce};
 use super::mirrored::{Mirrored, refresh};
+use super::names::FoundDirectories;
 use crate::error::Result;
 use crate::resident::tables::MirrorTables;
 use crate::shared::query::LookupQuery;
 use lanefs::format::{Code, FileKind};
 use lanefs::{
-    ANSWER_BLOCK, Attr, BatchReport, ColumnSet, Engine, Ino, PathSet, Paths, Resolution, Resolutions,
+    ANSWER_BLOCK, Attr, BatchReport, ColumnSet, Engine, Ino, NamesUnder, Paths, Resolution, Resolutions,
     ResolveOptions, Rows,
 };
 use std::collections::VecDeque;
@@ -35,6 +37,8 @@ struct Submission<'m> {
     /// Generation of the mirror, at which the batch sees the volume.
     mirror_generation: u64,
     work: Option<InFlight<'m>>,
+    /// A directory has moved since the directories of the batch's names were found.
+    is_stale: bool,
 }
 
 /// A batch, the number of its submission, and its share of the pool.
@@ -51,14 +55,15 @@ struct InFlight<'m> {
 pub struct Pending<'m, 'v, 'p> {
     mirrored: &'m Mirrored<'v>,
     options: ResolveOptions,
-    paths: Paths<'p>,
+    asked: Asked<'p>,
     query: LookupQuery,
     submission: Submission<'m>,
 }
 
-/// Answers to some of the paths of a batch: the row of each.
+/// Answers to some of the paths of a batch: the row of each, of those from `first` on.
 struct Selected<'r> {
     rows: &'r mut dyn Rows,
+    first: usize,
     row_of: &'r [usize],
 }
 
@@ -68,11 +73,11 @@ impl Rows for Selected<'_> {
     }
 
     fn found(&mut self, row: usize, ino: Ino, kind: FileKind, attr: Option<&Attr>) {
-        self.rows.found(self.row_of[row], ino, kind, attr);
+        self.rows.found(self.first + self.row_of[row], ino, kind, attr);
     }
 
     fn failed(&mut self, row: usize, code: Code) {
-        self.rows.failed(self.row_of[row], code);
+        self.rows.failed(self.first + self.row_of[row], code);
     }
 }
 
@@ -85,28 +90,27 @@ impl<'v> Mirrored<'v> {
     pub(crate) fn write_answers(
         &self,
         options: &ResolveOptions,
-        paths: Paths<'_>,
+        asked: Asked<'_>,
         batch: Option<&PathBatch>,
         first: usize,
         rows: &mut dyn Rows,
     ) -> lanefs::Result<BatchReport> {
-        let (count, mut found) = (paths.len(), 0);
+        let (count, mut found) = (asked.len(), 0);
         let mut left = Vec::new();
         match batch {
             Some(batch) => {
                 for at in (0..count).step_by(ANSWER_BLOCK) {
                     let answers = batch.answers(at);
                     found += answers.found();
-                    left.extend(answers.open().map(|i| first + at + i));
+                    left.extend(answers.open().map(|i| at + i));
                     rows.answered(first + at, &answers);
                 }
             }
-            None => left.extend(first..first + count),
+            None => left.extend(0..count),
         }
         if !left.is_empty() {
-            let texts: PathSet = left.iter().map(|row| paths.get(row - first).unwrap_or(&[])).collect();
-            let mut open = Selected { rows, row_of: &left };
-            found += self.volume().resolve_rows(options, texts.view(), &mut open)?;
+            let mut open = Selected { rows, first, row_of: &left };
+            found += asked.resolve_some(self.volume(), options, &left, &mut open)?;
         }
         let by_host = left.len() as u64;
         Ok(BatchReport { by_device: count as u64 - by_host, by_host, found: found as u64, copied: 0 })
@@ -121,39 +125,45 @@ impl<'v> Mirrored<'v> {
         paths: impl Into<Paths<'p>>,
     ) -> Pending<'m, 'v, 'p> {
         let wanted = if options.attributes { ColumnSet::ALL } else { ColumnSet::ENTRIES };
-        let paths = paths.into();
-        let submission = self.submit_for(options, wanted, paths, WhenScarce::Exceed);
-        self.pending(options, paths, submission.unwrap_or_default())
+        let asked = Asked::Paths(paths.into());
+        let submission = self.submit_for(options, wanted, asked, None, WhenScarce::Exceed);
+        self.pending(options, asked, submission.unwrap_or_default())
     }
 
     fn pending<'m, 'p>(
         &'m self,
         options: &ResolveOptions,
-        paths: Paths<'p>,
+        asked: Asked<'p>,
         submission: Submission<'m>,
     ) -> Pending<'m, 'v, 'p> {
-        Pending { mirrored: self, options: options.clone(), paths, query: self.query(options), submission }
+        Pending { mirrored: self, options: options.clone(), asked, query: self.query(options), submission }
     }
 
     /// Submits a batch; `None` where its caller must first answer another one, which only
-    /// [`WhenScarce::GiveUp`] says.
+    /// [`WhenScarce::GiveUp`] says. Names come with their directories.
     fn submit_for<'m>(
         &'m self,
         options: &ResolveOptions,
         wanted: ColumnSet,
-        paths: Paths<'_>,
+        asked: Asked<'_>,
+        found: Option<&FoundDirectories>,
         scarce: WhenScarce,
     ) -> Option<Submission<'m>> {
-        let fits = paths.len() <= MAX_PATHS && paths.text().len() <= MAX_TEXT;
+        let texts = asked.texts();
+        let fits = texts.len() <= MAX_PATHS && texts.text().len() <= MAX_TEXT;
         if !fits || !self.can_answer(options) || self.has_failed() {
             return Some(Submission::default());
         }
-        let taken = self.pool().take(self.context(), BatchShape::of(paths), wanted, scarce);
+        let shape = match found {
+            Some(found) => BatchShape::of_names(texts, found.inos().len()),
+            None => BatchShape::of(texts),
+        };
+        let taken = self.pool().take(self.context(), shape, wanted, scarce);
         match taken.map_err(|error| self.fail(error)) {
             Err(()) => Some(Submission::default()),
             Ok(None) => None,
             Ok(Some((batch, share))) => {
-                Some(self.submit_to_device(options, paths, batch, share).unwrap_or_default())
+                Some(self.submit_to_device(options, asked, found, batch, share).unwrap_or_default())
             }
         }
     }
@@ -163,19 +173,29 @@ impl<'v> Mirrored<'v> {
     fn submit_to_device<'m>(
         &'m self,
         options: &ResolveOptions,
-        paths: Paths<'_>,
+        asked: Asked<'_>,
+        found: Option<&FoundDirectories>,
         mut batch: PathBatch,
         share: PoolShare<'m>,
     ) -> Option<Submission<'m>> {
-        batch.set_paths(paths, self.packers());
+        match (asked, found) {
+            (Asked::Paths(paths), _) => batch.set_paths(paths, self.packers()),
+            (Asked::Names(names), Some(found)) => batch.set_names(names, found.inos(), self.packers()),
+            (Asked::Names(_), None) => return None,
+        }
         let query = self.query(options);
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
             refresh(mirror, watch)?;
-            let number = batch.submit(&MirrorTables::of(mirror), self.cache(), &query, false)?;
             let mirror_generation = mirror.generation();
             let copied = mirror_generation - before;
-            Ok(Submission { copied, mirror_generation, work: Some(InFlight { batch, number, share }) })
+            if found.is_some_and(|found| !found.hold(mirror)) {
+                share.give_back(batch);
+                return Ok(Submission { copied, mirror_generation, work: None, is_stale: true });
+            }
+            let number = batch.submit(&MirrorTables::of(mirror), self.cache(), &query, false)?;
+            let work = Some(InFlight { batch, number, share });
+            Ok(Submission { copied, mirror_generation, work, is_stale: false })
         })
     }
 }
@@ -202,7 +222,7 @@ impl Pending<'_, '_, '_> {
     }
 
     fn resolutions(&mut self) -> lanefs::Result<(Vec<Resolution>, BatchReport)> {
-        let mut list = vec![Resolution::failed(Code::NotResident); self.paths.len()];
+        let mut list = vec![Resolution::failed(Code::NotResident); self.asked.len()];
         let mut rows = Resolutions { list: &mut list, attributes: self.options.attributes };
         let report = self.answers(0, &mut rows)?;
         Ok((list, report))
@@ -215,7 +235,7 @@ impl Pending<'_, '_, '_> {
             Some(work)
         });
         let batch = work.as_ref().map(|work| &work.batch);
-        let report = self.mirrored.write_answers(&self.options, self.paths, batch, first, rows)?;
+        let report = self.mirrored.write_answers(&self.options, self.asked, batch, first, rows)?;
         work.into_iter().for_each(|InFlight { batch, share, .. }| share.give_back(batch));
         Ok(BatchReport { copied: self.submission.copied, ..report })
     }
@@ -236,28 +256,66 @@ impl Engine for Mirrored<'_> {
         paths: Paths<'_>,
         rows: &mut dyn Rows,
     ) -> lanefs::Result<BatchReport> {
+        self.resolve_asked(options, Asked::Paths(paths), None, rows)
+    }
+
+    /// The text on the way to the device is that of the names. Where that would not pay, as with few names in
+    /// each directory or for a caller with an identity, the device gets whole paths.
+    fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
+        if self.has_failed() {
+            return Engine::resolve_names(self.volume(), options, names, rows);
+        }
+        match self.directories_that_pay(options, names)? {
+            Some(found) => self.resolve_asked(options, Asked::Names(names), Some(found), rows),
+            None => self.resolve_rows(options, names.to_paths().view(), rows),
+        }
+    }
+}
+
+impl Mirrored<'_> {
+    fn resolve_asked(
+        &self,
+        options: &ResolveOptions,
+        asked: Asked<'_>,
+        mut found: Option<FoundDirectories>,
+        rows: &mut dyn Rows,
+    ) -> lanefs::Result<BatchReport> {
         let wanted = rows.wants();
         let options = ResolveOptions { attributes: !wanted.attributes().is_empty(), ..options.clone() };
         let (mut pending, mut sum) = (VecDeque::new(), BatchReport::default());
         let (mut submitted, mut answered) = (0, 0);
         loop {
-            while submitted < paths.len() && pending.len() < IN_FLIGHT {
-                let next = next_batch(paths.slice(submitted..paths.len()), MAX_PATHS, MAX_TEXT);
-                let now = paths.slice(submitted..submitted + next);
+            while submitted < asked.len() && pending.len() < IN_FLIGHT {
+                let rest = asked.slice(submitted..asked.len());
+                let next = next_batch(rest.texts(), MAX_PATHS, MAX_TEXT);
+                let now = rest.slice(0..next);
                 // Of many callers each has a batch before one has several.
                 let scarce = if pending.is_empty() { WhenScarce::Wait } else { WhenScarce::GiveUp };
-                let Some(submission) = self.submit_for(&options, wanted, now, scarce) else { break };
+                let submission = self.submit_for(&options, wanted, now, found.as_ref(), scarce);
+                let Some(mut submission) = submission else { break };
+                if let (true, Asked::Names(names)) = (submission.is_stale, asked) {
+                    found = Some(self.find_directories(&options, names)?);
+                    let again = self.submit_for(&options, wanted, now, found.as_ref(), scarce);
+                    sum.copied += submission.copied;
+                    // Where directories move all the time, the host answers.
+                    submission = again.unwrap_or_default();
+                }
                 pending.push_back(self.pending(&options, now, submission));
                 submitted += next;
             }
             let numbers = pending.iter().filter_map(Pending::number);
             debug_assert!(numbers.is_sorted(), "batches are answered in order");
             let Some(mut first) = pending.pop_front() else {
-                debug_assert_eq!(answered, paths.len(), "a batch was lost");
+                debug_assert_eq!(answered, asked.len(), "a batch was lost");
                 return Ok(sum);
             };
             sum.add(first.answers(answered, rows)?);
-            answered += first.paths.len();
+            answered += first.asked.len();
         }
     }
 }
@@ -284,4 +342,50 @@ pub(crate) fn next_batch(paths: Paths<'_>, most_paths: usize, most_text: usize) 
         count = count.div_ceil(2);
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::Gpu;
+    use crate::lookups::mirrored::MirrorOptions;
+    use crate::vulkan::{Choice, fail_call};
+    use lanefs::{Caller, CreateOptions, EngineExt, RenameMode, Volume};
+
+    #[test]
+    fn names_are_not_submitted_once_a_directory_has_moved_since_it_was_found() {
+        fail_call(None);
+        let gpu = Gpu::open(&Choice::default()).expect("a Vulkan device");
+        let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
+        let volume = Volume::create_memory(&options).expect("a volume");
+        volume.mkdir_all("/a/b", 0o755).expect("a directory");
+        volume.write_file("/a/b/file", b"").expect("a file");
+        let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+        let (options, names) = (ResolveOptions::default(), lanefs::PathSet::under("/a/b", ["file"]));
+        mirrored.resolve_batch(&options, &["/"]).expect("a refresh");
+        let is_stale = |found: &FoundDirectories| {
+            let asked = Asked::Names(names.view());
+            let wanted = ColumnSet::ENTRIES;
+            let submission = mirrored.submit_for(&options, wanted, asked, Some(found), WhenScarce::Wait);
+            let submission = submission.expect("a submission");
+            let is_stale = submission.is_stale;
+            assert_eq!(submission.work.is_none(), is_stale);
+            let (list, _) = mirrored.pending(&options, asked, submission).wait().expect("answers");
+            let expected = volume.resolve_batch(&options, &["/a/b/file"]).expect("answers");
+            assert_eq!(list, expected);
+            is_stale
+        };
+        let find = || mirrored.find_directories(&options, names.view()).expect("directories");
+        let found = find();
+        assert!(found.inos()[0] != 0 && !is_stale(&found));
+        // Files may come and go.
+        volume.write_file("/another", b"").expect("a file");
+        assert!(!is_stale(&found));
+        let (root, caller) = (volume.root(), Caller::OWNER);
+        volume.rename_at(&caller, root, b"a", root, b"c", RenameMode::Replace).expect("a rename");
+        volume.mkdir_all("/a/b", 0o755).expect("a directory");
+        assert!(is_stale(&found));
+        let again = find();
+        assert!(again.inos() != found.inos() && !is_stale(&again));
+    }
 }

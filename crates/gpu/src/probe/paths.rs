@@ -11,7 +11,7 @@ use crate::shared::query::PathResult;
 use crate::twin;
 use crate::twin::host::HostCopy;
 use lanefs::format::{Code, FileKind};
-use lanefs::{Caller, Column, ColumnSet, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
+use lanefs::{Caller, Column, ColumnSet, NameSet, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
 
 /// Entries of a thousand that may be missing in a cache that has room for all: a bucket has two slots.
 const MISSING: usize = 100;
@@ -82,6 +82,7 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
             format!("of {all} paths {} were walked, with {short} in the cache", again.walks),
         );
     }
+    ask_names(&mirrored, known)?;
     // Another directory has the path of one that is in the table.
     let (caller, root) = (Caller::OWNER, volume.root());
     let replaced = |from: &str, to: &str| {
@@ -99,6 +100,39 @@ pub(crate) fn lookup(context: &DeviceContext, volume: &Volume, known: &KnownPath
     let is_new = found.iter().take(2).all(|found| found.ino == file.0);
     if !is_new || found.iter().map(|found| found.code).ne(codes) {
         return wrong(LOOKUP, format!("after a directory moved: {found:?}"));
+    }
+    Ok(())
+}
+
+/// Looks up the names of known paths in two directories, which come with the batch, and texts that are not
+/// names. First those in one directory, which have no numbers.
+fn ask_names(mirrored: &Mirrored<'_>, known: &KnownPaths) -> Result<()> {
+    let query = mirrored.query(&ResolveOptions { follow: false, ..ResolveOptions::default() });
+    let (mut names, mut expected, mut directories) = (NameSet::new(), Vec::new(), Vec::new());
+    for directory in ["/many/", "/few/"] {
+        names.enter(directory);
+        directories.push(mirrored.volume().resolve(directory)?.ino.0);
+        for odd in ["", ".", "..", "file/", "./file", "/file"] {
+            names.push(odd);
+            expected.push(PathResult::failed(Code::NotResident));
+        }
+        for (path, answer) in known.paths.iter().zip(&known.answers) {
+            let name = path.strip_prefix(directory);
+            if let Some(name) = name.filter(|name| !name.is_empty() && !name.contains('/')) {
+                names.push(name);
+                expected.push(*answer);
+            }
+        }
+        let found = mirrored.names_directly(&query, names.view(), &directories)?.0;
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            if found != expected {
+                let name = names.view().names().get(index).unwrap_or(&[]).escape_ascii();
+                return wrong(LOOKUP, format!("name {name} in {directory}: {found:?}, not {expected:?}"));
+            }
+        }
+        if found.len() != expected.len() {
+            return wrong(LOOKUP, format!("{} answers to {} names", found.len(), expected.len()));
+        }
     }
     Ok(())
 }

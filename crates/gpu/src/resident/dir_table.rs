@@ -115,6 +115,11 @@ impl DirectoryTable {
         Ok(())
     }
 
+    /// Returns the moves of directories by the mirror's last refresh; 0 before the first.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
     /// Plants a bug: moves end no epoch any more.
     #[cfg(any(test, feature = "_testing"))]
     pub(crate) fn ignore_moves(&mut self) {

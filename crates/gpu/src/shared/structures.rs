@@ -48,6 +48,11 @@ structures! {
         dir_table: u64,
         /// Address of the table's records.
         dir_records: u64,
+        /// Address of the inode numbers of directories; 0: the texts of the batch are whole paths. Else each
+        /// is a name in one of these directories.
+        dirs: u64,
+        /// Address of the number of the directory of each name; 0: all lie in the first.
+        dir_of: u64,
         /// Inode number of the root directory; for `find` of the directory of inodes without a name.
         root: u64,
         /// Inode number of the directory where relative paths begin; for `warm` the position of the first

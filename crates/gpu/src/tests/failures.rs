@@ -12,13 +12,14 @@ use crate::shared::limits::WORKGROUP;
 use crate::twin::KernelSettings;
 use crate::twin::change::rebuilt;
 use crate::twin::host::HostCopy;
-use crate::vulkan::{Choice, calls, fail_call};
+use crate::vulkan::{Choice, calls, fail_call, failed_call};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
 use lanefs::{Caller, Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 
 fn volume() -> Volume {
@@ -157,6 +158,49 @@ fn whichever_call_fails_kept_paths_are_answered_by_what_was_recorded_for_them() 
         }
     }
     fail_call(None);
+}
+
+#[test]
+fn whichever_stage_fails_the_callers_beside_get_the_answers_of_the_cpu_engine() {
+    const CALLERS: usize = 4;
+    let volume = volume();
+    fail_call(None);
+    // Paths and answers are copied, as on a device with memory of its own.
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() });
+    let gpu = gpu.expect("a Vulkan device");
+    let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
+    let batches: [Vec<String>; CALLERS] = std::array::from_fn(|caller| {
+        (0..60 + 500 * caller).map(|number| format!("/file {}", number * (caller + 1) % 70)).collect()
+    });
+    let expected = batches.each_ref().map(|paths| volume.resolve_batch(&options, paths).expect("answers"));
+    // Returns the call of the first caller that failed.
+    let ask = |call: u64, code: vk::Result| {
+        fail_call(None);
+        gpu.context.device.free_spares();
+        let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+        let (begin, batches, expected) = (Barrier::new(CALLERS), &batches, &expected);
+        let ask = |caller: usize| {
+            begin.wait();
+            for _ in 0..3 {
+                let (found, _) = mirrored.resolve_batch(&options, &batches[caller]).expect("answers");
+                assert!(found == expected[caller], "caller {caller}, call {call}: {code}");
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..CALLERS).for_each(|caller| drop(scope.spawn(move || ask(caller))));
+            fail_call(Some((call, code)));
+            ask(0);
+        });
+        let failed = failed_call();
+        fail_call(None);
+        failed
+    };
+    for code in [vk::Result::ERROR_DEVICE_LOST, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY] {
+        let stages: BTreeSet<&str> = (0..).map_while(|call| ask(call, code)).collect();
+        for stage in ["vkAllocateMemory", "vkEndCommandBuffer", "vkQueueSubmit", "vkWaitSemaphores"] {
+            assert!(stages.contains(stage), "{stage} never failed: {stages:?}");
+        }
+    }
 }
 
 #[test]

@@ -29,5 +29,5 @@ pub use info::{DeviceInfo, DeviceKind, PciAddress};
 pub use instance::devices;
 pub(crate) use kernel::Kernel;
 #[cfg(test)]
-pub(crate) use shim::{calls, fail_call};
+pub(crate) use shim::{calls, fail_call, failed_call};
 pub(crate) use staged::{Direction, Staged};

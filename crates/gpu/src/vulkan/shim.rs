@@ -17,7 +17,7 @@ pub(super) fn export_functions(device: &ash::Device, instance: &ash::Instance) -
 #[cfg(test)]
 pub(super) use tests::{between, export_functions};
 #[cfg(test)]
-pub(crate) use tests::{calls, fail_call};
+pub(crate) use tests::{calls, fail_call, failed_call};
 
 #[cfg(test)]
 mod tests {
@@ -31,6 +31,8 @@ mod tests {
         /// Number of the first call that fails, with its error; and the calls so far.
         static FAILS: Cell<Option<(u64, vk::Result)>> = const { Cell::new(None) };
         static CALLS: Cell<u64> = const { Cell::new(0) };
+        /// Name of the first call that failed.
+        static FAILED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
     /// Makes the call with this number on this thread fail, and with [`vk::Result::ERROR_DEVICE_LOST`] all
@@ -39,6 +41,12 @@ mod tests {
     pub(crate) fn fail_call(fails: Option<(u64, vk::Result)>) {
         FAILS.set(fails);
         CALLS.set(0);
+        FAILED.set(None);
+    }
+
+    /// Returns the name of the first call on this thread that failed since then.
+    pub(crate) fn failed_call() -> Option<&'static str> {
+        FAILED.get()
     }
 
     /// Returns the calls on this thread since then.
@@ -47,7 +55,7 @@ mod tests {
     }
 
     /// Returns the error of this call, if it must fail.
-    fn failure(name: &str) -> Option<vk::Result> {
+    fn failure(name: &'static str) -> Option<vk::Result> {
         let call = CALLS.get();
         CALLS.set(call + 1);
         let (number, code) = FAILS.get()?;
@@ -58,6 +66,9 @@ mod tests {
             }
             _ => call == number,
         };
+        if is_turn && FAILED.get().is_none() {
+            FAILED.set(Some(name));
+        }
         is_turn.then_some(code)
     }
 

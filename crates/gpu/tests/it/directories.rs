@@ -1,6 +1,6 @@
 //! The directory-path table of the device: it is used, and nothing in it is stale.
 
-use crate::support::{CALLER, cached, gpu, options};
+use crate::support::{CALLER, by_names, cached, gpu, options};
 use lanefs::bulk::Change;
 use lanefs::{Code, EngineExt, InodeSize, RenameMode, ResolveOptions, Volume};
 use lanefs_gpu::{MirrorOptions, Mirrored};
@@ -39,13 +39,19 @@ fn volume() -> (Volume, Vec<String>) {
 /// Compares the device's answers with walks, path by path; returns a path with another answer.
 fn disagreement(mirrored: &Mirrored<'_>, paths: &[String]) -> Option<String> {
     let options = ResolveOptions::default();
-    let (found, _) = mirrored.resolve_batch(&options, paths).expect("the device");
     let volume = mirrored.volume();
+    // Names first: whatever has moved, the mirror does not know it yet.
+    mirrored.prefer_names();
+    let texts: Vec<Vec<u8>> = paths.iter().map(|path| path.clone().into_bytes()).collect();
+    let (by_name, report) = by_names(mirrored, &options, &texts).expect("the device");
+    assert!(report.by_device > 0, "{report:?}");
+    let (found, _) = mirrored.resolve_batch(&options, paths).expect("the device");
     let is_other = |(path, found): &(&String, &lanefs::Resolution)| match volume.resolve(path.as_str()) {
         Ok(walked) => found.code != Code::Success || found.ino != Some(walked.ino),
         Err(error) => found.code != error.code(),
     };
-    paths.iter().zip(&found).find(is_other).map(|(path, found)| format!("{path}: {found:?}"))
+    let mut answers = paths.iter().zip(&found).chain(paths.iter().zip(&by_name));
+    answers.find(is_other).map(|(path, found)| format!("{path}: {found:?}"))
 }
 
 /// Changes that take the name of a directory.
@@ -181,7 +187,9 @@ fn threads_resolve_while_directories_are_exchanged() {
     let inos = ["x", "y"].map(|name| volume.resolve(format!("/a/{name}/is {name}")).expect("there").ino);
     let gpu = gpu(64);
     let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    mirrored.prefer_names();
     let paths = ["/a/x/is x", "/a/x/is y", "/a/y/is x", "/a/y/is y"];
+    let texts = paths.map(|path| path.as_bytes().to_vec());
     std::thread::scope(|scope| {
         let exchanges = scope.spawn(|| {
             let dir = volume.resolve("/a").expect("there").ino;
@@ -192,7 +200,10 @@ fn threads_resolve_while_directories_are_exchanged() {
         let mut rounds = 0;
         while rounds < 200 || !exchanges.is_finished() {
             let options = ResolveOptions::default();
-            let (found, _) = mirrored.resolve_batch(&options, &paths).expect("the device");
+            let (found, _) = match rounds % 2 {
+                0 => mirrored.resolve_batch(&options, &paths).expect("the device"),
+                _ => by_names(&mirrored, &options, &texts).expect("the device"),
+            };
             // A batch sees one moment: each file is in one of the directories.
             let is_there = |i: usize, ino| found[i].code == Code::Success && found[i].ino == Some(ino);
             let before = is_there(0, inos[0]) && is_there(3, inos[1]);

@@ -1,7 +1,7 @@
 //! The device's answers are the CPU engine's, in every setting.
 
-use crate::support::{CALLER, cached, fill, gpu, options, questions};
-use lanefs::{Access, Caller, Code, EngineExt, InodeSize, ResolveOptions, SetAttr, Volume};
+use crate::support::{CALLER, by_names, cached, fill, gpu, options, questions};
+use lanefs::{Access, Caller, Code, Engine, EngineExt, InodeSize, ResolveOptions, SetAttr, Volume};
 use lanefs_gpu::{Choice, Error, Gpu, MirrorOptions, Mirrored};
 use lanefs_testkit::seeded::Seeded;
 
@@ -9,7 +9,8 @@ use lanefs_testkit::seeded::Seeded;
 fn compare(mirrored: &Mirrored<'_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
     let below = volume.resolve("/dir-0").expect("a directory").ino;
     let user = Caller::user(1000, 1000, &[]);
-    let mut by_device = 0;
+    let (mut by_device, mut names_by_device) = (0, 0);
+    mirrored.prefer_names();
     for (follow, attributes, base, caller) in [
         (true, false, None, CALLER),
         (false, true, None, CALLER),
@@ -25,7 +26,17 @@ fn compare(mirrored: &Mirrored<'_>, volume: &Volume, asked: &[Vec<u8>]) -> u64 {
         }
         assert_eq!(report.by_device + report.by_host, asked.len() as u64);
         by_device += report.by_device;
+        for engine in [mirrored as &dyn Engine, volume] {
+            let (found, report) = by_names(engine, &options, asked).expect("answers");
+            for ((path, found), expected) in asked.iter().zip(&found).zip(&expected) {
+                assert_eq!(found, expected, "the name of {} with {options:?}", path.escape_ascii());
+            }
+            assert_eq!(report.by_device + report.by_host, asked.len() as u64);
+            names_by_device += report.by_device;
+        }
     }
+    let is_used = by_device < 1000 || names_by_device * 4 >= by_device;
+    assert!(is_used, "{names_by_device} names and {by_device} paths by the device");
     by_device
 }
 

@@ -1,8 +1,10 @@
 //! A kernel and its twin give the same bits, also for bytes that make no sense, and the twin's reads are
 //! counted.
 
-use crate::support::{CALLER, cached, faulty, gpu, planted, questions, uncached};
-use lanefs::{Caller, Column, ColumnSet, CreateOptions, InodeSize, ResolveOptions, User, Volume};
+use crate::support::{CALLER, by_names, cached, faulty, gpu, planted, questions, uncached};
+use lanefs::{
+    Caller, Code, Column, ColumnSet, CreateOptions, InodeSize, NameSet, PathSet, ResolveOptions, User, Volume,
+};
 use lanefs_gpu::testing::{ColumnLayout, FillRequest, LearnRequest, Requests};
 use lanefs_gpu::twin::Memory;
 use lanefs_gpu::twin::headers::cache::Cache;
@@ -11,7 +13,7 @@ use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
 use lanefs_gpu::twin::kernels::columns::columns;
 use lanefs_gpu::twin::kernels::fill::fill;
 use lanefs_gpu::twin::kernels::learn::{directory_of, learn};
-use lanefs_gpu::twin::kernels::lookup::{LookupQuery, lookup};
+use lanefs_gpu::twin::kernels::lookup::{LookupQuery, PathResult, lookup, lookup_name};
 use lanefs_gpu::twin::kernels::pack::pack;
 use lanefs_gpu::twin::kernels::warm::warm;
 use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions, Probes};
@@ -55,6 +57,51 @@ fn compare(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], what: &str) {
                 let differs = rows.iter().zip(&twin).position(|(found, twin)| found != twin);
                 assert_eq!((rows.len(), differs), (twin.len(), None), "{what}, {round}: rows");
             }
+        }
+    }
+}
+
+/// The same for names in directories that come with the batch. Some of these are not directories, or nothing.
+fn compare_names(gpu: &Gpu, volume: &Volume, asked: &[Vec<u8>], numbers: &mut Seeded, what: &str) {
+    let set: PathSet = asked.iter().collect();
+    let cut = NameSet::of_paths(set.view());
+    let names = cut.view();
+    // First, for it may fetch blocks.
+    let found = volume.plain_directories(None, names.directories()).expect("directories");
+    let memory = HostCopy::of(volume).expect("copied");
+    let mirrored = gpu.mirror(volume, &cached()).expect("mirror");
+    let inos: Vec<u64> = found
+        .into_iter()
+        .map(|dir| match (dir, numbers.below(20)) {
+            (_, 0) => numbers.below(u64::MAX),
+            (_, 1) => numbers.below(2000),
+            (dir, _) => dir.map_or(0, |ino| ino.0),
+        })
+        .collect();
+    for follow in [false, true] {
+        let query = mirrored.query_of(&ResolveOptions { follow, ..ResolveOptions::default() });
+        for round in 0..2 {
+            let before = mirrored.snapshot().expect("snapshot");
+            let cached = WithCache { memory: &memory, snapshot: &before };
+            let (found, noted) = mirrored.kernel_names(&query, names, &inos).expect("the device");
+            assert_eq!((found.len(), noted.learns.len()), (asked.len(), 0), "{what}, {round}");
+            let mut all = Requests::default();
+            for (i, found) in found.into_iter().enumerate() {
+                let (dir, name) = (inos[names.number(i).expect("a number")], names.names().get(i));
+                let name = name.expect("a name");
+                let twin = match dir {
+                    // The host answers.
+                    0 => PathResult { code: Code::NotResident, kind: 0, ino: 0 },
+                    dir => lookup_name(&cached, &query, dir, name, &mut all),
+                };
+                assert_eq!(found, twin, "{what}, {round}: {} in {dir}", name.escape_ascii());
+            }
+            let fills: BTreeSet<FillRequest> = all.fills.into_iter().collect();
+            let noted: BTreeSet<FillRequest> = noted.fills.into_iter().collect();
+            assert!(noted.is_subset(&fills), "{what}, {round}: a fill request without an entry");
+            let after = mirrored.snapshot().expect("snapshot");
+            check_filled(&cached, &query, &after, &noted, &fills, what);
+            assert_eq!(after.directories.contents(), before.directories.contents(), "{what}: learned");
         }
     }
 }
@@ -171,7 +218,9 @@ fn the_kernel_is_equal_to_its_twin_on_sound_volumes() {
         let numbers = &mut Seeded::new(seed);
         let volume = Volume::create_memory(&crate::support::options(size)).expect("volume");
         let paths = crate::support::fill(&volume, numbers);
-        compare(&gpu, &volume, &questions(&paths, 5000, numbers), "sound");
+        let asked = questions(&paths, 5000, numbers);
+        compare(&gpu, &volume, &asked, "sound");
+        compare_names(&gpu, &volume, &asked, numbers, "sound");
     }
 }
 
@@ -187,7 +236,17 @@ fn the_kernel_is_equal_to_its_twin_on_hostile_images() {
         let numbers = &mut Seeded::new(seed);
         let paths = [base.paths.clone(), vec![b"/d/no such file".to_vec()]].concat();
         let asked = questions(&paths, 400, numbers);
-        compare(&gpu, &volume, &asked, &format!("{} {seed}", base.name));
+        let what = format!("{} {seed}", base.name);
+        compare(&gpu, &volume, &asked, &what);
+        compare_names(&gpu, &volume, &asked, numbers, &what);
+        // The CPU engine gives the same answers to names, also on a damaged volume.
+        let options = ResolveOptions::default();
+        let by_name = by_names(&volume, &options, &asked).map(|(found, _)| found);
+        if let (Ok(found), Ok(expected)) = (by_name, volume.resolve_batch(&options, &asked)) {
+            let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            let row = differs.map(|row| (asked[row].escape_ascii().to_string(), found[row], expected[row]));
+            assert_eq!(row, None, "{what}: names");
+        }
         opened += 1;
     }
     assert!(opened > 100, "only {opened} images could be opened");
@@ -214,7 +273,7 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
         let counting = Counting::new(memory);
         let mut requests = Requests::default();
         let found = lookup(&counting, &query, name(number).as_bytes(), &mut requests);
-        assert_eq!(found.code, lanefs::Code::Success);
+        assert_eq!(found.code, Code::Success);
         // A bucket has two slots: of a thousand entries some find none.
         if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
             let read = counting.sectors();
@@ -268,6 +327,9 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("lookup", "cache.glsl", "word[0] == version", "word[0] >= version"),
         ("lookup", "cache.glsl", "two.y == name.word[3]\n            && two.z == name.word[4] && ", ""),
         ("lookup", "lookup.comp", "/ 8u + 1u : first", "/ 8u : first"),
+        ("lookup", "lookup.comp", "p.dir_of + uint64_t(i) * 4UL", "p.dir_of"),
+        ("lookup", "lookup.comp", "(is_odd || begin != first)", "is_odd"),
+        ("lookup", "lookup.comp", "(is_odd || begin != first)", "(begin != first)"),
         ("lookup", "dir_table.glsl", "slot[DIR_EPOCH] == p.epoch", "slot[DIR_EPOCH] <= p.epoch"),
         ("lookup", "dir_table.glsl", "different == 0u ? uint64_t(head.x)", "true ? uint64_t(head.x)"),
         ("learn", "learn.comp", "unit << DIR_LENGTH_BITS", "unit << DIR_LENGTH_BITS + 1u"),

@@ -1,6 +1,6 @@
 //! Names of the rows.
 
-use super::{paths, texts};
+use super::{auto, paths, texts};
 
 /// Lists every row, in the order measured.
 pub fn row_names() -> Vec<String> {
@@ -17,7 +17,13 @@ pub fn row_names() -> Vec<String> {
         "gpu-sectors-cache",
         "gpu-sectors-tree",
     ];
-    paths::row_names().into_iter().chain(others).chain(texts::ROWS).map(Into::into).collect()
+    paths::row_names()
+        .into_iter()
+        .chain(auto::row_names())
+        .chain(others)
+        .chain(texts::ROWS)
+        .map(Into::into)
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! Lookups in flight: each is a small state machine that names the cache line that it needs next, has the
 //! processor fetch it, and lets the others go on meanwhile.
 
+use super::asked::Asked;
 use super::hash::hash_all;
-use super::prefixes::{NONE, Prefixes, is_plain, start_of};
+use super::prefixes::{NONE, Prefixes, is_plain};
 use super::{BLOCK_OF_PATHS, LANES};
 use crate::attempt::Core;
 use crate::files::inode::Inode;
 use crate::mounted::dir_table::{Known, TableView};
+use crate::mounted::moves::MoveEpoch;
 use crate::names::dir::{self, Dentry, Name};
 use crate::names::resolve::Start;
 use crate::vocabulary::columns::Rows;
 use crate::vocabulary::error::Outcome;
-use crate::vocabulary::path_set::Paths;
+use crate::vocabulary::name_set::NamesUnder;
 use crate::vocabulary::types::Ino;
 use lanefs_format::dir::entry as e;
 use lanefs_format::{BlockKind, Code, DirRoot, FileKind, UNIT, inode as f};
@@ -52,9 +54,12 @@ struct Lanes {
 pub(super) struct LookupBatch<'s, 'p> {
     start: &'s Start<'s>,
     attributes: bool,
-    paths: Option<Paths<'p>>,
     table: Option<TableView<'s>>,
     prefixes: Prefixes<'p>,
+    /// The directories of the batch's list that valid attempts have found, by their numbers; 0 for others.
+    /// They hold in this epoch.
+    directories: Vec<u64>,
+    epoch: Option<MoveEpoch>,
     names: Vec<&'p [u8]>,
     hashes: Vec<u32>,
     /// By path: whether it names an inode; `None` while that is open.
@@ -73,9 +78,10 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         LookupBatch {
             start,
             attributes,
-            paths: None,
             table: None,
             prefixes: Prefixes::default(),
+            directories: Vec::new(),
+            epoch: None,
             names: Vec::new(),
             hashes: Vec::new(),
             is_found: Vec::with_capacity(BLOCK_OF_PATHS),
@@ -99,8 +105,14 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         self.prefixes.0.iter_mut().for_each(|prefix| prefix.learned = None);
     }
 
-    /// Tells the table what the walks of a valid attempt have learned.
-    pub(super) fn learn(&self, table: &TableView<'_>) {
+    /// Keeps the directories that a valid attempt has found, and tells the table what its walks have learned.
+    pub(super) fn learn(&mut self, table: &TableView<'_>) {
+        for (number, dir) in self.prefixes.0.iter().filter_map(|prefix| prefix.resolved()) {
+            if self.directories.len() <= number {
+                self.directories.resize(number + 1, 0);
+            }
+            self.directories[number] = dir;
+        }
         let mut facts = self.prefixes.0.iter().filter_map(|prefix| prefix.fact()).peekable();
         if facts.peek().is_some() {
             table.learn(facts);
@@ -121,23 +133,28 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
         &mut self,
         core: &Core<'_>,
         table: Option<TableView<'s>>,
-        paths: Paths<'p>,
+        asked: Asked<'p>,
         first: usize,
         rows: &mut (impl Rows + ?Sized),
     ) {
-        (self.paths, self.table) = (Some(paths), table);
+        self.table = table;
+        let epoch = table.map(|table| table.epoch());
+        if self.epoch != epoch {
+            self.directories.clear();
+            self.epoch = epoch;
+        }
         self.prefixes.0.clear();
         self.names.clear();
         self.hashes.clear();
         self.is_found.clear();
-        self.is_found.resize(paths.len(), None);
+        self.is_found.resize(asked.len(), None);
         for start in [self.start.base, self.start.root] {
             let done = Inode::directory(core, start).map(|_| ());
             if done.is_err() {
                 return self.note_miss(done);
             }
         }
-        let waiting = self.split(core, paths);
+        let waiting = self.split(core, asked);
         hash_all(core.seed, &self.names, &mut self.hashes);
         debug_assert_eq!(self.names.len(), self.hashes.len(), "a hash for each name");
         self.fly(core, waiting, &mut Sink { rows, first });
@@ -147,34 +164,60 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
     }
 
     /// Splits the plain paths into the components that must be walked, and returns a lane for each.
-    fn split(&mut self, core: &Core<'_>, paths: Paths<'p>) -> Vec<Lane> {
-        // A name with a NUL is refused without a lookup. Hardly any block has one.
-        let has_nul = memchr::memchr(0, paths.text()).is_some();
+    fn split(&mut self, core: &Core<'_>, asked: Asked<'p>) -> Vec<Lane> {
         let mut parts = [None; BLOCK_OF_PATHS];
-        for (part, path) in parts.iter_mut().zip(paths.iter()) {
-            if !has_nul || memchr::memchr(0, path).is_none() {
-                *part = self.prefixes.split(self.start, path);
+        match asked {
+            Asked::Paths(paths) => {
+                // A name with a NUL is refused without a lookup. Hardly any block has one.
+                let has_nul = memchr::memchr(0, paths.text()).is_some();
+                for (part, path) in parts.iter_mut().zip(paths.iter()) {
+                    if !has_nul || memchr::memchr(0, path).is_none() {
+                        *part = self.prefixes.split(self.start, path);
+                    }
+                }
             }
+            Asked::Names(names) => self.split_names(names, &mut parts),
         }
         if let Some(table) = &self.table {
             self.prefixes.probe(core, table);
         }
-        let mut waiting = Vec::with_capacity(paths.len());
-        for (i, (part, path)) in parts.iter().zip(paths.iter()).enumerate() {
+        let mut waiting = Vec::with_capacity(asked.len());
+        for (i, part) in parts.iter().enumerate().take(asked.len()) {
             let Some((prefix, name)) = *part else { continue };
-            let known = self.prefixes.0.get(prefix as usize).map(|prefix| (prefix.known, prefix.is_known()));
+            let known = self.prefixes.0.get(prefix as usize).map(|prefix| {
+                let rest = prefix.key.path.get(prefix.known.bytes as usize..).unwrap_or(&[]);
+                (prefix.known.dir, rest)
+            });
             let (learns, ino, next) = match known {
-                Some((known, true)) => (NONE, known.dir, self.push(name)),
-                Some((known, false)) => {
-                    let Some(next) = self.push_all(&path[known.bytes as usize..]) else { continue };
-                    (prefix, known.dir, next)
+                Some((dir, [])) => (NONE, dir, self.push(name)),
+                Some((dir, rest)) => {
+                    let Some(next) = self.push_all(rest) else { continue };
+                    self.push(name);
+                    (prefix, dir, next)
                 }
-                None => (NONE, start_of(self.start, path), self.push(name)),
+                None => (NONE, asked.start_of(self.start, i), self.push(name)),
             };
             let (path, end) = (i as u32, self.names.len() as u32);
             waiting.push(Lane { path, next, end, prefix: learns, kind: FileKind::Directory, ino, at: 0 });
         }
         waiting
+    }
+
+    /// Finds the prefixes of the plain names of a block.
+    fn split_names(&mut self, names: NamesUnder<'p>, parts: &mut [Option<(u32, &'p [u8])>]) {
+        // Hardly any block has such a byte.
+        let is_odd = memchr::memchr2(b'/', 0, names.names().text()).is_some();
+        for (i, (part, name)) in parts.iter_mut().zip(names.names().iter()).enumerate() {
+            let is_name = !name.is_empty() && is_plain(name);
+            if !is_name || is_odd && memchr::memchr2(b'/', 0, name).is_some() {
+                continue;
+            }
+            let Some(number) = names.number(i) else { continue };
+            let resolved = self.directories.get(number).copied().filter(|dir| *dir != 0);
+            let directory = names.directories().get(number).unwrap_or(&[]);
+            let prefix = self.prefixes.enter(self.start, number as u32, directory, resolved);
+            *part = prefix.map(|prefix| (prefix, name));
+        }
     }
 
     /// Adds a component; returns its index.
@@ -437,10 +480,9 @@ impl<'s, 'p> LookupBatch<'s, 'p> {
 
     /// The walk ends in a directory above, where the next component is missing or no directory.
     fn learn_part(&mut self, lane: &Lane) {
-        let path = self.paths.and_then(|paths| paths.get(lane.path as usize));
-        if let (Some(path), Some(prefix)) = (path, self.prefixes.0.get_mut(lane.prefix as usize)) {
+        if let Some(prefix) = self.prefixes.0.get_mut(lane.prefix as usize) {
             let name = self.names[lane.next as usize];
-            let bytes = name.as_ptr() as usize - path.as_ptr() as usize;
+            let bytes = name.as_ptr() as usize - prefix.key.path.as_ptr() as usize;
             prefix.learned = Some(Known { dir: lane.ino, bytes: bytes as u32 });
         }
     }

@@ -6,13 +6,19 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `asked` | the paths of a batch, whole or as names under directories |
 //! | `prefixes` | splits the paths of a block, and finds their directories in the table |
 //! | `hash` | hashes of names, side by side |
 //! | `lanes` | lookups in flight, as small state machines |
 //!
+//! Paths that come as names under directories have each directory resolved once, and then a probe a name:
+//! what an attempt has found of the directories holds for the next ones of the batch in the same epoch of the
+//! directory tree, as the table's facts do.
+//!
 //! Paths that are not plain (links, `.` and `..`, a caller with an identity) are resolved one by one, with
 //! the same results.
 
+mod asked;
 mod hash;
 mod lanes;
 mod prefixes;
@@ -25,11 +31,13 @@ use crate::mounted::dir_table::DirectoryTableStats;
 use crate::names::resolve::{self, Start};
 use crate::running::volume::Volume;
 use crate::vocabulary::as_path::AsPath;
-use crate::vocabulary::columns::{ColumnsMut, Resolutions, Rows};
+use crate::vocabulary::columns::{ColumnSet, ColumnsMut, Resolutions, Rows};
 use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::name_set::NamesUnder;
 use crate::vocabulary::path_set::{PathSet, Paths};
-use crate::vocabulary::types::{Ino, Resolution, ResolveOptions};
-use lanefs_format::Code;
+use crate::vocabulary::types::{Attr, Caller, Ino, Resolution, ResolveOptions};
+use asked::Asked;
+use lanefs_format::{Code, FileKind};
 use lanefs_store::Reader;
 use lanes::LookupBatch;
 
@@ -42,6 +50,23 @@ const LANES: usize = 32;
 /// Attempts at a block whose lookups miss: the blocks that they need are fetched together. A lookup needs
 /// some four blocks, one after the other, and more for each directory on the way.
 const ROUNDS: usize = 24;
+
+/// The directories of paths, by row.
+struct DirectoryRows(Vec<Option<Ino>>);
+
+impl Rows for DirectoryRows {
+    fn wants(&self) -> ColumnSet {
+        ColumnSet::ENTRIES
+    }
+
+    fn found(&mut self, row: usize, ino: Ino, kind: FileKind, _: Option<&Attr>) {
+        self.0[row] = (kind == FileKind::Directory).then_some(ino);
+    }
+
+    fn failed(&mut self, row: usize, _: Code) {
+        self.0[row] = None;
+    }
+}
 
 /// # Many paths in a call
 impl Volume {
@@ -91,6 +116,61 @@ impl Volume {
         paths: Paths<'_>,
         rows: &mut (impl Rows + ?Sized),
     ) -> Result<usize> {
+        self.resolve_asked(options, Asked::Paths(paths), rows)
+    }
+
+    /// Resolves names under directories, with the answers that [`resolve_rows`](Self::resolve_rows) gives to
+    /// their whole paths. Each directory is walked once, if its path has no links, `.` or `..`.
+    ///
+    /// # Errors
+    /// As [`resolve_batch`](Self::resolve_batch).
+    pub fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        rows: &mut (impl Rows + ?Sized),
+    ) -> Result<usize> {
+        self.resolve_asked(options, Asked::Names(names), rows)
+    }
+
+    /// Finds the directories of paths that lead through directories alone, without links, `.` and `..`, as a
+    /// caller without an identity; `None` for all others. For relative paths `base` is where they begin
+    /// [default: the root]. Two calls of [`Watch::changes`](crate::Watch::changes) that give the same number,
+    /// one before and one after this call, tell that the paths have led to these directories between them.
+    ///
+    /// # Errors
+    /// As [`resolve_batch`](Self::resolve_batch).
+    pub fn plain_directories(&self, base: Option<Ino>, directories: Paths<'_>) -> Result<Vec<Option<Ino>>> {
+        let root = self.root();
+        let base = base.unwrap_or(root);
+        let start = Start { root: root.0, base: base.0, follow: false, caller: &Caller::OWNER };
+        let mut found = DirectoryRows(vec![None; directories.len()]);
+        // A slash at the end says nothing more of a directory.
+        let end = |path: &[u8]| path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let trimmed: PathSet = directories.iter().map(|path| &path[..end(path)]).collect();
+        let (paths, mut batch) = (trimmed.view(), LookupBatch::new(&start, false));
+        for first in (0..paths.len()).step_by(BLOCK_OF_PATHS) {
+            let block = paths.slice(first..paths.len().min(first + BLOCK_OF_PATHS));
+            self.resolve_plain(&mut batch, Asked::Paths(block), first, &mut found);
+            for i in 0..block.len() {
+                let row = &mut found.0[first + i];
+                // A discarded attempt may have left an answer.
+                row.take_if(|_| batch.is_found(i) != Some(true));
+                if block.get(i).is_some_and(<[u8]>::is_empty) {
+                    let is_absolute = directories.get(first + i).is_some_and(|path| !path.is_empty());
+                    *row = Some(if is_absolute { root } else { base });
+                }
+            }
+        }
+        Ok(found.0)
+    }
+
+    fn resolve_asked(
+        &self,
+        options: &ResolveOptions,
+        asked: Asked<'_>,
+        rows: &mut (impl Rows + ?Sized),
+    ) -> Result<usize> {
         let root = self.root().0;
         let start = Start {
             root,
@@ -99,14 +179,14 @@ impl Volume {
             caller: &options.caller,
         };
         let mut batch = LookupBatch::new(&start, !rows.wants().attributes().is_empty());
-        let mut found = 0;
-        for first in (0..paths.len()).step_by(BLOCK_OF_PATHS) {
-            let block = paths.slice(first..paths.len().min(first + BLOCK_OF_PATHS));
+        let (mut found, mut buffer) = (0, Vec::new());
+        for first in (0..asked.len()).step_by(BLOCK_OF_PATHS) {
+            let block = asked.slice(first..asked.len().min(first + BLOCK_OF_PATHS));
             if options.caller.user.is_none() {
                 found += self.resolve_block(&mut batch, block, first, rows)?;
             } else {
-                for (i, path) in block.iter().enumerate() {
-                    found += self.one(&start, path, first + i, rows)?;
+                for i in 0..block.len() {
+                    found += self.one(&start, block.path(i, &mut buffer), first + i, rows)?;
                 }
             }
         }
@@ -118,44 +198,54 @@ impl Volume {
     fn resolve_block<'s, 'p>(
         &'s self,
         batch: &mut LookupBatch<'s, 'p>,
-        block: Paths<'p>,
+        block: Asked<'p>,
         first: usize,
         rows: &mut (impl Rows + ?Sized),
     ) -> Result<usize> {
         let state = &self.shared.state;
         let size = if Reader::reading(&state.store).is_quiet() { BLOCK_OF_PATHS } else { LANES };
-        let mut found = 0;
+        let (mut found, mut buffer) = (0, Vec::new());
         for at in (0..block.len()).step_by(size) {
             let paths = block.slice(at..block.len().min(at + size));
-            for _ in 0..ROUNDS {
-                // A directory that moves meanwhile is a reason to try again once, not to give up the batch.
-                if !self.attempt(batch, paths, first + at, rows)
-                    && !self.attempt(batch, paths, first + at, rows)
-                {
-                    batch.discard();
-                }
-                let misses = batch.take_misses();
-                // In a cache that is too small for all of them, each path is resolved by itself.
-                if misses.is_empty() || misses.len() as u64 > state.store.stats().blocks_allowed / 4 {
-                    break;
-                }
-                state.store.fetch_many(&misses);
-            }
+            self.resolve_plain(batch, paths, first + at, rows);
             for i in 0..paths.len() {
                 found += match batch.is_found(i) {
                     Some(is_found) => usize::from(is_found),
-                    None => self.one(batch.start(), paths.get(i).unwrap_or(&[]), first + at + i, rows)?,
+                    None => self.one(batch.start(), paths.path(i, &mut buffer), first + at + i, rows)?,
                 };
             }
         }
         Ok(found)
     }
 
+    /// Resolves the plain paths of a part of a block; the others stay open.
+    fn resolve_plain<'s, 'p>(
+        &'s self,
+        batch: &mut LookupBatch<'s, 'p>,
+        paths: Asked<'p>,
+        first: usize,
+        rows: &mut (impl Rows + ?Sized),
+    ) {
+        let store = &self.shared.state.store;
+        for _ in 0..ROUNDS {
+            // A directory that moves meanwhile is a reason to try again once, not to give up the batch.
+            if !self.attempt(batch, paths, first, rows) && !self.attempt(batch, paths, first, rows) {
+                batch.discard();
+            }
+            let misses = batch.take_misses();
+            // In a cache that is too small for all of them, each path is resolved by itself.
+            if misses.is_empty() || misses.len() as u64 > store.stats().blocks_allowed / 4 {
+                break;
+            }
+            store.fetch_many(&misses);
+        }
+    }
+
     /// Makes one attempt at a block. Returns false where a directory has moved meanwhile: then nothing holds.
     fn attempt<'s, 'p>(
         &'s self,
         batch: &mut LookupBatch<'s, 'p>,
-        paths: Paths<'p>,
+        paths: Asked<'p>,
         first: usize,
         rows: &mut (impl Rows + ?Sized),
     ) -> bool {

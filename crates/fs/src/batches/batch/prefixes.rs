@@ -19,9 +19,19 @@ pub(super) struct Prefix<'p> {
     pub(super) learned: Option<Known>,
     /// Paths of the block that have it.
     pub(super) paths: u32,
+    /// Number of the directory, where the batch has a list of them; else [`NONE`].
+    directory: u32,
 }
 
 impl Prefix<'_> {
+    /// Returns the number of the directory in the batch's list, and the directory, where an attempt that is
+    /// valid has found it.
+    pub(super) fn resolved(&self) -> Option<(usize, u64)> {
+        let known = self.learned.unwrap_or(self.known);
+        let is_whole = self.directory != NONE && known.bytes as usize == self.key.path.len();
+        is_whole.then_some((self.directory as usize, known.dir))
+    }
+
     /// True where the table leads to the directory of the last name.
     #[inline(always)]
     pub(super) fn is_known(&self) -> bool {
@@ -59,16 +69,48 @@ impl<'p> Prefixes<'p> {
             Some(last) if last.key.start == key.start && last.key.path == prefix => last.paths += 1,
             _ => {
                 let known = Known { dir: key.start, bytes: 0 };
-                self.0.push(Prefix { key, hash: None, record: None, known, learned: None, paths: 1 });
+                self.push(key, known, NONE);
             }
         }
         Some((self.0.len() as u32 - 1, name))
     }
 
+    /// Adds a directory of the batch's list, which is the prefix of the next name. `resolved` is its inode,
+    /// where an earlier attempt has found it. Returns the index of the prefix; `None` for a directory with a
+    /// NUL, which has none.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        start: &Start<'_>,
+        number: u32,
+        directory: &'p [u8],
+        resolved: Option<u64>,
+    ) -> Option<u32> {
+        match self.0.last_mut() {
+            Some(last) if last.directory == number => last.paths += 1,
+            _ => {
+                let path = directory.strip_suffix(b"/").unwrap_or(directory);
+                let first = start_of(start, directory);
+                let known = match resolved {
+                    Some(dir) => Known { dir, bytes: path.len() as u32 },
+                    None if memchr::memchr(0, path).is_some() => return None,
+                    None => Known { dir: first, bytes: 0 },
+                };
+                self.push(PathKey { start: first, path }, known, number);
+            }
+        }
+        Some(self.0.len() as u32 - 1)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, key: PathKey<'p>, known: Known, directory: u32) {
+        self.0.push(Prefix { key, hash: None, record: None, known, learned: None, paths: 1, directory });
+    }
+
     /// Looks all prefixes up in the table. Each step is done for all of them, so that their cache lines are
     /// fetched at the same time.
     pub(super) fn probe(&mut self, core: &Core<'_>, table: &TableView<'_>) {
-        for prefix in &mut self.0 {
+        for prefix in self.0.iter_mut().filter(|prefix| !prefix.is_known()) {
             prefix.hash = table.prepare(&prefix.key);
         }
         for prefix in &mut self.0 {
@@ -76,16 +118,15 @@ impl<'p> Prefixes<'p> {
         }
         let size = core.store.inode_size();
         for prefix in &mut self.0 {
-            let Some(known) = prefix.record.and_then(|record| table.compare(record, &prefix.key)) else {
-                continue;
-            };
-            // A record that is being written may have any number.
-            if known.bytes as usize <= prefix.key.path.len() {
-                core.store.prefetch(
-                    known.dir.wrapping_mul(size.bytes()).wrapping_add(size.dir_root().offset as u64),
-                );
-                prefix.known = known;
+            match prefix.record.and_then(|record| table.compare(record, &prefix.key)) {
+                // A record that is being written may have any number.
+                Some(known) if known.bytes as usize <= prefix.key.path.len() => prefix.known = known,
+                // An earlier attempt of the batch has found it.
+                None if prefix.is_known() => {}
+                _ => continue,
             }
+            let inode = prefix.known.dir.wrapping_mul(size.bytes());
+            core.store.prefetch(inode.wrapping_add(size.dir_root().offset as u64));
         }
     }
 }

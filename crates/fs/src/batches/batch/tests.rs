@@ -4,16 +4,19 @@
 
 use crate::batches::bulk::Change;
 use crate::batches::bulk::tests::Plain;
+use crate::batches::engine::EngineExt;
 use crate::files::inode::Inode;
 use crate::mounted::moves::MoveCause;
 use crate::names::dir::{self, Name};
 use crate::running::volume::Volume;
-use crate::vocabulary::columns::{Column, Columns};
+use crate::vocabulary::columns::{Column, Columns, Resolutions};
 use crate::vocabulary::error::Result;
+use crate::vocabulary::name_set::{NameSet, NamesUnder};
 use crate::vocabulary::options::{CreateOptions, OpenOptions};
 use crate::vocabulary::path_set::PathSet;
 use crate::vocabulary::types::{Caller, Ino, RenameMode, Resolution, ResolveOptions};
 use lanefs_format::{Code, FileKind};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const OWNER: Caller = Caller::OWNER;
@@ -29,13 +32,43 @@ fn walked(volume: &Volume, options: &ResolveOptions, paths: &[String]) -> Vec<Re
     volume.resolve_batch(&options, paths).expect("resolve")
 }
 
+/// Resolves paths as names under directories: as they come, or each directory once and without an order.
+fn by_names(
+    volume: &Volume,
+    options: &ResolveOptions,
+    paths: &[String],
+    once: bool,
+) -> Result<Vec<Resolution>> {
+    let set: PathSet = paths.iter().collect();
+    let cut = NameSet::of_paths(set.view());
+    let mut list = vec![Resolution::failed(Code::NotResident); paths.len()];
+    let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
+    if once {
+        let view = cut.view();
+        let directory = |index| view.number(index).and_then(|number| view.directories().get(number));
+        let all: BTreeSet<&[u8]> = (0..view.len()).filter_map(directory).collect();
+        let directories: PathSet = all.iter().copied().collect();
+        let number = |index| all.iter().position(|one| Some(*one) == directory(index)).expect("a directory");
+        let numbers: Vec<u32> = (0..view.len()).map(|index| number(index) as u32).collect();
+        let names = NamesUnder::new(&directories, &numbers, view.names()).expect("names");
+        volume.resolve_names(options, names, &mut rows)?;
+    } else {
+        volume.resolve_names(options, cut.view(), &mut rows)?;
+    }
+    Ok(list)
+}
+
 /// Compares batches with single lookups; the first call learns, the second one knows.
 fn disagreement(volume: &Volume, base: Option<Ino>, paths: &[String]) -> Option<String> {
     for attributes in [false, true] {
         let options = ResolveOptions { base, attributes, follow: attributes, ..ResolveOptions::default() };
         let expected = walked(volume, &options, paths);
-        for _ in 0..2 {
-            let answers = volume.resolve_batch(&options, paths).expect("resolve");
+        for round in 0..4 {
+            let answers = match round % 2 {
+                0 => volume.resolve_batch(&options, paths),
+                _ => by_names(volume, &options, paths, round > 2),
+            };
+            let answers = answers.expect("resolve");
             for ((path, answer), expected) in paths.iter().zip(&answers).zip(&expected) {
                 if answer != expected {
                     return Some(format!("{path}: {answer:?}, and walked {expected:?}"));
@@ -185,6 +218,8 @@ fn after(volume: &Volume, cause: MoveCause) -> Result<Option<String>> {
     let paths = paths();
     let before = disagreement(volume, None, &paths);
     assert_eq!(before, None);
+    let mut watch = volume.watch()?.expect("nobody else watches");
+    let moved = watch.changes(&mut |_| ());
     match cause {
         MoveCause::Remove => volume.rename_at(&OWNER, root, b"a", root, b"l", RenameMode::Replace)?,
         MoveCause::Replace => volume.rename_at(&OWNER, root, b"a", root, b"b", RenameMode::Exchange)?,
@@ -204,6 +239,8 @@ fn after(volume: &Volume, cause: MoveCause) -> Result<Option<String>> {
             assert!(report.findings.iter().any(|finding| finding.invariant == "directory-linked-twice"));
         }
     }
+    // An engine with a copy of the metadata forgets directories by this number.
+    assert!(watch.changes(&mut |_| ()) > moved, "{cause:?} does not count for a watch");
     Ok(disagreement(volume, None, &paths))
 }
 
@@ -228,16 +265,26 @@ fn stale_answer(volume: &Volume, exchanges: u64) -> Option<String> {
     let files = [ino("/a/sub/f"), ino("/b/sub/f")];
     let (begun, ended, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let paths: PathSet = (0..40).map(|i| if i % 2 == 0 { "/a/sub/f" } else { "/b/sub/f" }).collect();
+    // More names than an attempt has, so that one attempt's directories serve the next.
+    let (directories, numbers) = (PathSet::from_iter(["/a/sub", "/b/sub"]), [0, 1].repeat(600));
+    let names: PathSet = (0..numbers.len()).map(|_| "f").collect();
+    let names = NamesUnder::new(&directories, &numbers, &names).expect("names");
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
+            .map(|reader| {
+                let (paths, is_over, begun, ended) = (&paths, &is_over, &begun, &ended);
+                scope.spawn(move || {
                     let mut answers = Columns::of(&[Column::Ino]);
                     while !is_over.load(Ordering::SeqCst) {
                         let before = ended.load(Ordering::SeqCst);
                         let options = ResolveOptions::default();
-                        let mut rows = answers.rows(paths.len());
-                        volume.resolve_into(&options, &paths, &mut rows).expect("resolve");
+                        if reader == 0 {
+                            let mut rows = answers.rows(paths.len());
+                            volume.resolve_into(&options, paths, &mut rows).expect("resolve");
+                        } else {
+                            let mut rows = answers.rows(names.len());
+                            volume.resolve_names_into(&options, names, &mut rows).expect("resolve");
+                        }
                         if begun.load(Ordering::SeqCst) != before {
                             continue;
                         }

@@ -18,7 +18,35 @@ pub fn lookup<M: Memory>(
     path: &[u8],
     requests: &mut Requests,
 ) -> PathResult {
-    match shortcut(memory, query, path) {
+    answer(memory, query, path, shortcut(memory, query, path, None), requests)
+}
+
+/// Looks up a name in a directory, as [`lookup`] resolves a path. [`Code::NotResident`] for a text that is
+/// not a name.
+pub fn lookup_name<M: Memory>(
+    memory: &M,
+    query: &LookupQuery,
+    dir: u64,
+    name: &[u8],
+    requests: &mut Requests,
+) -> PathResult {
+    if name.is_empty() {
+        // The host gives it a length that no kernel takes.
+        requests.walks += 1;
+        return PathResult::failed(Code::NotResident);
+    }
+    answer(memory, query, name, shortcut(memory, query, name, Some(dir)), requests)
+}
+
+/// Returns the answer of `lookup`, or that of `walk`.
+fn answer<M: Memory>(
+    memory: &M,
+    query: &LookupQuery,
+    path: &[u8],
+    answered: Result<PathResult, ResumePoint>,
+    requests: &mut Requests,
+) -> PathResult {
+    match answered {
         Ok(found) => found,
         Err(state) => {
             requests.walks += 1;
@@ -34,19 +62,28 @@ fn last_name(path: &[u8]) -> usize {
     if path.len() - begin > MAX_NAME { path.len() } else { begin }
 }
 
-/// Returns the answer, or the state in which `walk` begins.
-fn shortcut<M: Memory>(memory: &M, query: &LookupQuery, path: &[u8]) -> Result<PathResult, ResumePoint> {
+/// Returns the answer, or the state in which `walk` begins. A text with a directory is a name in it.
+fn shortcut<M: Memory>(
+    memory: &M,
+    query: &LookupQuery,
+    path: &[u8],
+    dir: Option<u64>,
+) -> Result<PathResult, ResumePoint> {
     if path.is_empty() || path.len() > MAX_PATH_BYTES {
         return Err(ResumePoint::default());
     }
-    let start = query.start_of(path);
+    let start = dir.unwrap_or_else(|| query.start_of(path));
     let whole = ResumePoint { dir: start, is_known: true, is_plain: true, ..ResumePoint::default() };
     if query.user.is_some() {
         return Err(whole);
     }
     let begin = last_name(path);
     let name = &path[begin..];
-    if matches!(name, b"" | b"." | b"..") {
+    let is_odd = matches!(name, b"" | b"." | b"..");
+    if dir.is_some() && (is_odd || begin != 0) {
+        return Ok(PathResult::failed(Code::NotResident));
+    }
+    if is_odd {
         return Err(whole);
     }
     let mut dir = start;

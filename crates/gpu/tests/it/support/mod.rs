@@ -2,11 +2,14 @@
 
 #![allow(dead_code, unreachable_pub, reason = "a module of each test, which uses some of it")]
 
-use lanefs::{Caller, CreateOptions, InodeSize, Volume};
+use lanefs::{
+    BatchReport, Caller, Code, CreateOptions, Engine, InodeSize, NameSet, NamesUnder, PathSet, Resolution,
+    Resolutions, ResolveOptions, Volume,
+};
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Probes};
 use lanefs_testkit::seeded::Seeded;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -152,6 +155,28 @@ fn target(paths: &[Vec<u8>], name: &[u8], numbers: &mut Seeded) -> Vec<u8> {
         _ => path.clone(),
     };
     text[..text.len().min(1000)].to_vec()
+}
+
+/// Resolves paths as names under directories: each directory is there once, and the numbers come in no order.
+pub fn by_names<E: Engine + ?Sized>(
+    engine: &E,
+    options: &ResolveOptions,
+    asked: &[Vec<u8>],
+) -> lanefs::Result<(Vec<Resolution>, BatchReport)> {
+    let set: PathSet = asked.iter().collect();
+    let cut = NameSet::of_paths(set.view());
+    let view = cut.view();
+    let directory =
+        |index| view.directories().get(view.number(index).expect("a number")).expect("a directory");
+    let all: BTreeSet<&[u8]> = (0..view.len()).map(directory).collect();
+    let directories: PathSet = all.iter().copied().collect();
+    let number_of: BTreeMap<&[u8], u32> = all.into_iter().zip(0..).collect();
+    let numbers: Vec<u32> = (0..view.len()).map(|index| number_of[directory(index)]).collect();
+    let names = NamesUnder::new(&directories, &numbers, view.names()).expect("names");
+    let mut list = vec![Resolution::failed(Code::NotResident); asked.len()];
+    let mut rows = Resolutions { list: &mut list, attributes: options.attributes };
+    let report = engine.resolve_names(options, names, &mut rows)?;
+    Ok((list, report))
 }
 
 /// Hits, misses, and texts that are not a path.
