@@ -10,6 +10,8 @@ use std::ffi::{CStr, CString};
 
 /// Size of the largest list and of the largest value in Linux, in bytes.
 const MAX_BYTES: usize = 64 << 10;
+/// Size of the list of most files that have attributes, in bytes.
+const FEW_BYTES: usize = 256;
 
 /// A file of the host, for calls on its extended attributes.
 pub(crate) enum XattrTarget<'a> {
@@ -66,9 +68,14 @@ impl XattrBuffers {
     /// # Errors
     /// The host refuses the list.
     fn list(&mut self, target: &XattrTarget<'_>) -> Result<usize, Errno> {
-        let listed = match target {
-            XattrTarget::Open(fd) => flistxattr(fd, &mut self.list[..]),
-            XattrTarget::Name(dir, name) => llistxattr(by_path(dir, name), &mut self.list[..]),
+        let mut list = |room: usize| match target {
+            XattrTarget::Open(fd) => flistxattr(fd, &mut self.list[..room]),
+            XattrTarget::Name(dir, name) => llistxattr(by_path(dir, name), &mut self.list[..room]),
+        };
+        // Most files have none or few. The kernel allocates the whole room for each list.
+        let listed = match list(FEW_BYTES) {
+            Err(Errno::RANGE) => list(MAX_BYTES),
+            few => few,
         };
         match listed {
             // The file system has no attributes, or /proc is missing for a special file: there is nothing to
@@ -157,5 +164,13 @@ mod tests {
             XattrBuffers::new().each(&target, |name, value| seen.push((name.to_vec(), value.to_vec())));
         assert_eq!(refused, 0);
         assert_eq!(seen, [(b"user.lane".to_vec(), b"value".to_vec())]);
+        // A list that is longer than most.
+        for number in 0..5 {
+            let name = format!("user.{number}{}", "n".repeat(100));
+            set(&target, name.as_bytes(), b"v").unwrap();
+        }
+        let mut count = 0;
+        assert_eq!(XattrBuffers::new().each(&target, |_, _| count += 1), 0);
+        assert_eq!(count, 6);
     }
 }
