@@ -42,6 +42,9 @@ use watch::Round;
 /// are copied again, up to three times, and then named, as are those that vanish or cannot be read; the
 /// others are copied, and the exit code is 1.
 ///
+/// With --delete a file or directory that has another name in SRC is renamed, and not copied, once its
+/// content is found to be the same: size and time alone prove nothing. --no-renames copies it.
+///
 /// With --watch the volume is open during a sync only, so that other programs can use it in between. A sync
 /// for which it is in use is tried again. The host tells neither of changes by other machines of a shared
 /// file system nor of those through a memory map before the file is closed.
@@ -50,10 +53,10 @@ use watch::Round;
 /// sync finishes the work.
 ///
 /// With --dry-run or --itemize-changes each difference is a line in the form of rsync: `>` for a file that is
-/// copied, `c` for another one that is made, `h` for a hard link, `.` where only attributes are set, or
-/// `*deleting`; the type (f, d, L, D for a device, S for a fifo or socket); then `+` for a new name, or a
-/// letter for what differs: c content (with --checksum), target or number, s size, t time, p mode, o owner, g
-/// group, a access control list, x other extended attribute.
+/// copied, `c` for another one that is made, `h` for a hard link, `r` for one that had another name (`NEW <-
+/// OLD`), `.` where only attributes are set, or `*deleting`; the type (f, d, L, D for a device, S for a fifo
+/// or socket); then `+` for a new name, or a letter for what differs: c content (with --checksum), target or
+/// number, s size, t time, p mode, o owner, g group, a access control list, x other extended attribute.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs sync v.lane /usr/share /share

@@ -449,3 +449,28 @@ fn only_a_directory_of_the_host_is_followed() {
     assert!(ran.code != 0 && ran.err.contains("outside of the shell"), "{}", ran.err);
     v.clean();
 }
+
+#[test]
+fn a_renamed_file_is_one_line_with_both_names() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let to = [text(&source), "/in", "--delete"];
+    v.run_with("sync", &to, b"").ends(0);
+    fs::rename(source.join("d"), source.join("new d")).unwrap();
+    fs::rename(source.join("a"), source.join("a\n2")).unwrap();
+    let list = ["./", "a\\n2 <- a", "new d/ <- d/"];
+    let list = [".d..t......", "rf.........", "rd........."].iter().zip(list);
+    let mut list: Vec<String> = list.map(|(letters, name)| format!("{letters} {name}")).collect();
+    list.sort_by_key(|line| line[12..].to_owned());
+    let ran = v.run_with("sync", &[&to[..], &["--dry-run"]].concat(), b"").ends(0);
+    assert_eq!(lines(&ran), list);
+    let ran = run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(1);
+    assert_eq!(lines(&ran), list);
+    let copied = v.run_with("sync", &[&to[..], &["--dry-run", "--no-renames"]].concat(), b"").ends(0);
+    assert!(copied.out().contains("*deleting   d/b\n") && !copied.out().contains(" <- "), "{}", copied.out());
+    let ran = v.run_with("sync", &[&to[..], &["-i", "--json"]].concat(), b"").ends(0);
+    assert!(ran.out().contains(r#""from":"d""#) && ran.out().contains(r#""renamed":2"#), "{}", ran.out());
+    v.run_with("sync", &to, b"").ends(0).says("no difference");
+    v.clean();
+}

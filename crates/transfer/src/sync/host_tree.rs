@@ -163,6 +163,15 @@ impl Tree for HostTree {
         Ok(HostDir::below(&self.dirs, dir, name.name.clone(), node.meta.id, Arc::new(fd)))
     }
 
+    fn look_into(
+        &self,
+        dir: &Self::Dir,
+        name: &Name,
+        node: &Node,
+    ) -> std::result::Result<Self::Dir, Failure> {
+        self.enter(dir, name, node)
+    }
+
     fn xattrs(
         &self,
         buffers: &mut Buffers,

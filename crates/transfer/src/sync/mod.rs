@@ -16,7 +16,7 @@
 //! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
-//! | `content`, `links`, `listing`, `pair`, `effect` | parts of the comparison |
+//! | `content`, `links`, `listing`, `old_names`, `pair`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
@@ -33,6 +33,7 @@ mod into_volume;
 mod links;
 mod listing;
 mod node;
+mod old_names;
 mod options;
 mod pair;
 mod report;
@@ -46,7 +47,7 @@ use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob};
 use crate::vocabulary::error::{Error, Result};
 use effect::{Effect, NoEffect};
-use engine::{Engine, Receiver};
+use engine::{Apart, Engine, Receiver};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
@@ -205,11 +206,12 @@ impl TreeComparison<'_> {
             job.expect(expected);
         }
         let (links, tally) = (Links::default(), Tally::default());
-        let waiting = Mutex::default();
-        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };
+        let (waiting, apart) = (Mutex::default(), Apart::default());
+        let engine =
+            Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting, apart };
         let made = old.is_none().then_some(Change::Added);
         let part = if made.is_some() { ComparedPart::All } else { options.scope.part(b"") };
-        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, part));
+        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made, moved: None }, part));
         let counts = engine.tally.counts(job.counters.compared.load(Relaxed));
         let needs_whole = !options.scope.is_whole() && engine.tally.has_links();
         SyncReport { counts, needs_whole, ..SyncReport::default() }

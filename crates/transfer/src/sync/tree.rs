@@ -67,6 +67,9 @@ pub(crate) trait Tree: Sync {
     /// Opens the directory of a name.
     fn enter(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
 
+    /// As [`enter`](Self::enter), of a directory that is entered later on, too.
+    fn look_into(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
+
     /// Reads the extended attributes of a name in a directory, or of the directory itself. Those that were
     /// refused, or are not kept by transfers, are left out.
     fn xattrs(

@@ -170,6 +170,10 @@ impl Tree for VolumeTree<'_> {
         Ok(VolumeDir { ino, may_hand_down: node.may_have_xattrs })
     }
 
+    fn look_into(&self, _: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {
+        Ok(VolumeDir { ino: ino(node), may_hand_down: node.may_have_xattrs })
+    }
+
     fn xattrs(
         &self,
         _: &mut Buffers,

@@ -7,6 +7,7 @@ mod hard_links;
 mod link_lines;
 mod planted;
 mod property;
+mod renames;
 mod watched;
 
 use crate::common::*;
