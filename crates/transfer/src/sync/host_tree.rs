@@ -80,7 +80,7 @@ impl HostTree {
 }
 
 fn node(stat: &Stat) -> std::result::Result<Node, Errno> {
-    Ok(Node { meta: HostMeta::new(stat).ok_or(Errno::INVAL)?, may_have_xattrs: true })
+    Ok(Node { meta: HostMeta::new(stat).ok_or(Errno::INVAL)?, may_have_xattrs: true, is_implied: false })
 }
 
 fn kind_of(dir: &OwnedFd, name: &CStr, kind: FileType) -> std::result::Result<Option<FileKind>, Errno> {

@@ -10,9 +10,9 @@ use lanefs::{FileKind, Time};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 
-/// Most names that are kept, some 300 bytes each. What is below further ones is not found.
+/// Most names that are kept, some 300 bytes each. Names below further ones are not found.
 const MOST_NAMES: usize = 1 << 15;
-/// Most files of one size and time that a search looks at.
+/// Candidates of one size and time that a search looks at.
 const MOST_CANDIDATES: usize = 64;
 
 /// The key by which files are found: size and time of modification.
@@ -231,7 +231,7 @@ impl<D: Clone> OldNames<D> {
         self.has_taken_directory
     }
 
-    /// Ends the search: nothing is found from now on. What was taken is remembered.
+    /// Ends the search: nothing is found from now on. Names that were taken are remembered.
     pub(super) fn close(&mut self) {
         self.names = Vec::new();
         self.files = HashMap::new();

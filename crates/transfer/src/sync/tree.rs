@@ -48,6 +48,11 @@ pub(crate) trait Tree: Sync {
         None
     }
 
+    /// True where times without a fraction are any of their second.
+    fn is_in_seconds(&self) -> bool {
+        false
+    }
+
     /// Lists a directory, in no order: calls `each` with a name, the type of its file and the inode number.
     fn names(
         &self,

@@ -72,7 +72,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
     ) -> Result<(), (WhichTree, Failure)> {
-        if let (Some(b), Some(old)) = (&pair.b, &pair.old) {
+        if let (Some(b), Some(old)) = (&pair.b, &pair.old)
+            && !pair.a.1.is_implied
+        {
             let aspects = self.compare(buffers, (&pair.a.0, b), None, (&pair.a.1, old), false)?;
             let _ = pair.aspects.set(aspects);
         }

@@ -45,6 +45,8 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) options: &'e SyncOptions,
     /// Names that only `b` has are differences.
     pub(super) finds_removed: bool,
+    /// Times of `a` without a fraction are any of their second.
+    pub(super) in_seconds: bool,
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,
@@ -213,7 +215,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let ((dir_a, dir_b), (a, b)) = (dirs, nodes);
         let in_a = |failure| (WhichTree::A, failure);
         let in_b = |failure| (WhichTree::B, failure);
-        let mut aspects = attributes(&a.meta, &b.meta);
+        let mut aspects = attributes(&a.meta, &b.meta, self.in_seconds);
         let (name_a, name_b) = names.unzip();
         let xattrs = self.a.xattrs(buffers, dir_a, name_a, a).map_err(in_a)?;
         let other_xattrs = self.b.xattrs(buffers, dir_b, name_b, b).map_err(in_b)?;

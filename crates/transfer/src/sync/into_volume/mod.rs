@@ -95,6 +95,9 @@ impl<A: Source> IntoVolume<'_, A> {
         dir: &Complete<'_, A, VolumeTree<'_>>,
     ) -> Result<(), Failure> {
         let ((from, node), (to, old)) = (dir.a, dir.b);
+        if node.is_implied && old.is_some() {
+            return Ok(());
+        }
         let has_other_lists = old.is_none() || dir.aspects.has(Aspects::ACL | Aspects::XATTR);
         if has_other_lists {
             let xattrs = self.a.xattrs(buffers, from, None, node)?;

@@ -1,5 +1,6 @@
 //! Syncs and comparisons: the volume is as the tree afterwards, whatever the edits were and whatever failed.
 
+mod archived;
 mod calls;
 mod edits;
 mod faults;
