@@ -131,6 +131,10 @@ impl HostCommand for SyncTree {
     }
 }
 
+/// Cache of a volume that follows, in bytes, where the user sets none. A sync reads each block once or twice,
+/// in order.
+pub(crate) const CACHE_BYTES: u64 = 16 << 20;
+
 /// Fails for a source that the host does not have.
 fn is_there(source: &TreeArg) -> Result<(), Failure> {
     let TreeArg::Volume(Image::Path(path), _) = source else { return Ok(()) };
