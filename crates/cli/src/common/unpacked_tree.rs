@@ -13,8 +13,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// Sizes of the volume in bytes: that for a pipe, the least one, and in multiples of a file's size. Its file has
-/// holes: only the content of the archive takes room.
+/// Sizes of the volume in bytes: that for a pipe, the least one, and in multiples of a file's size. Its file
+/// has holes: only the content of the archive takes room.
 const PIPE_VOLUME_BYTES: u64 = 1 << 40;
 const LEAST_VOLUME_BYTES: u64 = 4 << 30;
 const EXPANSION: u64 = 64;
