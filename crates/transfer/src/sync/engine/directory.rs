@@ -84,13 +84,15 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
         let in_a = |failure| (WhichTree::A, failure);
         let in_b = |failure| (WhichTree::B, failure);
-        let mut path = pair.path(b"");
+        // A path takes a step for each level above, which a deep chain would have in each directory.
+        let needs_path = pair.part == ComparedPart::Way || !self.options.filter.is_empty();
+        let mut path = if needs_path { pair.path(b"") } else { Vec::new() };
         if !path.is_empty() {
             path.push(b'/');
         }
         let len = path.len();
         let mut leaves_out = |name: &CStr, kind: FileKind| {
-            if pair.part != ComparedPart::Way && self.options.filter.is_empty() {
+            if !needs_path {
                 return false;
             }
             path.truncate(len);
