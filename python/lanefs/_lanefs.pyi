@@ -71,7 +71,15 @@ def sync_host_tree(
 ) -> tuple[
     tuple[list[int], list[tuple[str, str]], list[str], float],
     list[int],
-    list[tuple[str, Literal["added", "removed", "type", "replaced", "attributes", "linked"], int, list[str]]],
+    list[
+        tuple[
+            str,
+            Literal["added", "removed", "type", "replaced", "attributes", "linked", "renamed"],
+            int,
+            list[str],
+            str | None,
+        ]
+    ],
 ]: ...
 def hard_link(volume: Volume, original: bytes, link: bytes) -> None: ...
 def chown(volume: Volume, path: bytes, uid: int | None, gid: int | None) -> None: ...

@@ -39,11 +39,13 @@ class Difference(NamedTuple):
 
     #: Below the tops of both trees; empty for the tops themselves.
     path: str
-    change: Literal["added", "removed", "type", "replaced", "attributes", "linked"]
+    change: Literal["added", "removed", "type", "replaced", "attributes", "linked", "renamed"]
     kind: Kind
     #: Aspects that differ, where both trees have the name: `content`, `size`, `mtime`, `mode`, `owner`, `group`,
     #: `acl`, `xattrs`, `hard_links`.
     differs: tuple[str, ...]
+    #: The path that a renamed file or directory had before.
+    old_path: str | None = None
 
 
 class SyncReport(NamedTuple):
@@ -63,6 +65,8 @@ class SyncReport(NamedTuple):
     removed: int
     #: Each difference, by path; empty unless the call asks for them.
     differences: list[Difference]
+    #: Names of files and directories that had another name.
+    renamed: int = 0
 
 
 def count_tree(top: str | os.PathLike[str]) -> Counts:

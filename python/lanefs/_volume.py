@@ -590,8 +590,10 @@ class Volume(PathCalls):
         (copied, problems, notes, seconds), counts, found = _lanefs.sync_host_tree(
             self._volume, source, os.fsencode(target), flags, patterns, threads, _counting(progress)
         )
-        listed = [Difference(path, change, Kind(kind), tuple(differs)) for path, change, kind, differs in found]
-        compared, added, replaced, attributes, linked, removed = counts
+        listed = [
+            Difference(path, change, Kind(kind), tuple(differs), old) for path, change, kind, differs, old in found
+        ]
+        compared, added, replaced, attributes, linked, removed, renamed = counts
         return SyncReport(
             Counts(*copied),
             problems,
@@ -604,6 +606,7 @@ class Volume(PathCalls):
             linked,
             removed,
             listed,
+            renamed,
         )
 
 

@@ -22,11 +22,11 @@ type CountNumbers = [u64; 6];
 /// Counts, problems (a path and the failure), notes and seconds.
 type ReportParts = (CountNumbers, Vec<(OsString, String)>, Vec<String>, f64);
 
-/// Names that were compared, added, replaced, got other attributes, linked, removed.
-type SyncNumbers = [u64; 6];
+/// Names that were compared, added, replaced, got other attributes, linked, removed, renamed.
+type SyncNumbers = [u64; 7];
 
-/// A path, a change, the number of the file's type, and the aspects that differ.
-type DifferenceParts = (OsString, &'static str, u8, Vec<&'static str>);
+/// A path, a change, the number of the file's type, the aspects that differ, and the path that it had before.
+type DifferenceParts = (OsString, &'static str, u8, Vec<&'static str>, Option<OsString>);
 
 /// Imports a directory's content, or a file.
 #[pyfunction]
@@ -112,14 +112,15 @@ pub(crate) fn sync_host_tree(
     })?;
     let mut found = found.into_inner();
     found.sort_by(Difference::by_path);
-    let SyncCounts { compared, added, replaced, attributes, linked, removed } = counts;
-    let numbers = [compared, added, replaced, attributes, linked, removed];
+    let SyncCounts { compared, added, replaced, attributes, linked, removed, renamed } = counts;
+    let numbers = [compared, added, replaced, attributes, linked, removed, renamed];
     Ok((parts(report)?, numbers, found.into_iter().map(difference_parts).collect()))
 }
 
 fn difference_parts(difference: Difference) -> DifferenceParts {
-    let Difference { path, kind, change } = difference;
-    (OsString::from_vec(path), change.word(), kind as u8, change.aspects().names().collect())
+    let Difference { path, kind, change, from } = difference;
+    let aspects = change.aspects().names().collect();
+    (OsString::from_vec(path), change.word(), kind as u8, aspects, from.map(OsString::from_vec))
 }
 
 /// Runs a transfer. An exception of a signal or of the callback stops it; files so far are complete.

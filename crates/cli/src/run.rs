@@ -2,8 +2,8 @@
 
 use crate::cli::{Cli, Program, VolumeCommand};
 use crate::commands::publish::Publish;
-use crate::commands::sync::SyncTree;
 use crate::commands::sync::watch::{self, Follow};
+use crate::commands::sync::{self, SyncTree};
 use crate::mount_helper;
 use crate::session::command::{AfterCommand, Command};
 use crate::session::context::Context;
@@ -76,6 +76,9 @@ fn execute(command: Program) -> u8 {
         Program::Mkfs(mkfs) => exit_code(mkfs.execute().map(|()| exit::OK)),
         Program::Volume(command) => {
             let (image, command) = command.split();
+            if matches!(command, VolumeCommand::Sync(_)) {
+                image::set_cache(sync::CACHE_BYTES);
+            }
             match &command {
                 VolumeCommand::Fsck(fsck) => fsck.execute_on(&image),
                 VolumeCommand::Sync(sync) if sync.is_watch() => {

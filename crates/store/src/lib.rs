@@ -19,7 +19,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | `vocabulary` | why an attempt cannot go on; runs of blocks; counts of the volume; atomic copies of words; bugs that schedule tests plant |
-//! | [`host_path`] | paths of the host, walked by descriptor |
+//! | [`host_path`], [`host_xattr`] | paths of the host, walked by descriptor; extended attributes of names there |
 //! | `device` | files, raw devices, memory |
 //! | `memory` | reserved memory, views and state of a block, ownership records, parts of a sparse volume |
 //! | `journal` | the log of commits on the device |
@@ -33,6 +33,7 @@
 
 mod device;
 pub mod host_path;
+pub mod host_xattr;
 mod inspection;
 mod journal;
 mod memory;

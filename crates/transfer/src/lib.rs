@@ -41,8 +41,8 @@
 //! | `in_volume` | the volume's side: entries that are made, found and replaced |
 //! | `running` | threads of a transfer, their queue, commits on the way, the [`Report`] |
 //! | `compare`, `export`, `import` | trees |
-//! | `sync` | differences of two trees, and a volume that follows a tree |
 //! | `archive` | tar archives, both ways |
+//! | `sync` | differences of two trees, and a volume that follows a tree |
 //! | [`by_descriptor`] | files of the host for programs that copy one at a time |
 
 #![forbid(unsafe_code)]
@@ -86,7 +86,7 @@ pub use running::report::{
 };
 pub use sync::{
     Aspects, Change, Depth, Difference, Filter, Letters, Scope, Side, SyncCounts, SyncOptions, SyncReport,
-    TreeWatch, WatchOutcome, diff_trees, sync_tree,
+    TreeWatch, UnpackedArchive, WatchOutcome, diff_trees, sync_tree, unpack_archive,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

@@ -73,10 +73,12 @@ impl Diff {
 
     /// Compares the trees, and prints the differences. Sets the exit code as soon as it is known.
     fn run(&self, code: &mut u8) -> Outcome {
-        let (from, to) = (self.from.open()?, self.to.open()?);
+        let (mut from, mut to) = (self.from.open()?, self.to.open()?);
         interrupt::wait_for_commands();
         let collected = Collected::default();
-        let report = self.compare(&from, &to, &|difference| collected.push(difference))?;
+        let problems = [from.problems(), to.problems()].concat();
+        let mut report = self.compare(&from, &to, &|difference| collected.push(difference))?;
+        report.report.problems.splice(0..0, problems);
         *code = exit_code(&report);
         let mut out = std::io::BufWriter::new(console::output());
         collected.print(&mut out, self.transfer.is_json())?;

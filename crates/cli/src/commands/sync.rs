@@ -31,8 +31,9 @@ use watch::Round;
 ///
 /// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
 /// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
-/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH. Names that SRC lacks
-/// stay, unless --delete is given. Without SRC it only makes all changes so far durable.
+/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH, or a tar archive,
+/// which is unpacked in $TMPDIR first. Names that SRC lacks stay, unless --delete is given. Without SRC it
+/// only makes all changes so far durable.
 ///
 /// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
 /// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
@@ -42,6 +43,9 @@ use watch::Round;
 /// are copied again, up to three times, and then named, as are those that vanish or cannot be read; the
 /// others are copied, and the exit code is 1.
 ///
+/// With --delete a file or directory that has another name in SRC is renamed, and not copied, once its
+/// content is found to be the same: size and time alone prove nothing. --no-renames copies it.
+///
 /// With --watch the volume is open during a sync only, so that other programs can use it in between. A sync
 /// for which it is in use is tried again. The host tells neither of changes by other machines of a shared
 /// file system nor of those through a memory map before the file is closed.
@@ -50,10 +54,10 @@ use watch::Round;
 /// sync finishes the work.
 ///
 /// With --dry-run or --itemize-changes each difference is a line in the form of rsync: `>` for a file that is
-/// copied, `c` for another one that is made, `h` for a hard link, `.` where only attributes are set, or
-/// `*deleting`; the type (f, d, L, D for a device, S for a fifo or socket); then `+` for a new name, or a
-/// letter for what differs: c content (with --checksum), target or number, s size, t time, p mode, o owner, g
-/// group, a access control list, x other extended attribute.
+/// copied, `c` for another one that is made, `h` for a hard link, `r` for one that had another name (`NEW <-
+/// OLD`), `.` where only attributes are set, or `*deleting`; the type (f, d, L, D for a device, S for a fifo
+/// or socket); then `+` for a new name, or a letter for what differs: c content (with --checksum), target or
+/// number, s size, t time, p mode, o owner, g group, a access control list, x other extended attribute.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs sync v.lane /usr/share /share
@@ -64,7 +68,8 @@ use watch::Round;
   lanefs sync copy.lane v.lane:/share /share
   lanefs sync v.lane 'file:///srv/photos#2026-10' / --delete")]
 pub struct SyncTree {
-    /// Directory of the host, IMAGE[:/PATH] of another volume, or URL[:/PATH] of a publication
+    /// Directory of the host, IMAGE[:/PATH] of another volume, URL[:/PATH] of a publication, or a tar archive
+    /// (`-` for one on standard input)
     #[arg(value_name = "SRC", value_parser = TreeParser)]
     source: Option<TreeArg>,
     /// Directory of the volume
@@ -125,6 +130,10 @@ impl HostCommand for SyncTree {
         self.execute_on(context)
     }
 }
+
+/// Cache of a volume that follows, in bytes, where the user sets none. A sync reads each block once or twice,
+/// in order.
+pub(crate) const CACHE_BYTES: u64 = 16 << 20;
 
 /// Fails for a source that the host does not have.
 fn is_there(source: &TreeArg) -> Result<(), Failure> {
@@ -210,14 +219,22 @@ impl SyncTree {
             return Err(Failure::usage(context.image.name(), what, "`lanefs cp` copies within a volume"));
         }
         is_there(source)?;
-        let source = source.open()?;
+        let mut source = source.open()?;
+        let problems = source.problems();
+        // A name that the archive lacks may be that of a member that could not be read.
+        let options = SyncOptions { delete: options.delete && problems.is_empty(), ..options };
         let dest = transfer::volume_path(context, &self.dest);
         let progress = TransferProgress::new("syncing");
         let interrupt = interrupt::flag();
         let control = Control { interrupt: &interrupt, progress: &progress };
         let outcome = sync_tree(context.volume, source.side(), &dest, &options, receiver, control);
         progress.clear();
-        outcome.map_err(|error| transfer::failure(&error))
+        let mut report = outcome.map_err(|error| transfer::failure(&error))?;
+        if self.delete && !options.delete {
+            report.report.notes.push("names that the archive lacks stay, as it has problems".into());
+        }
+        report.report.problems.splice(0..0, problems);
+        Ok(report)
     }
 
     fn report(&self, context: &mut Context<'_, impl FileSystem>, report: &SyncReport) -> Outcome {

@@ -7,7 +7,7 @@ use crate::terminal::interrupt;
 use crate::text::escape::escape;
 use crate::text::{bytes, json};
 use clap::Args;
-use lanefs::FileSystem;
+use lanefs::{FileKind, FileSystem};
 use lanefs_transfer::{Difference, FileId, Filter, SyncOptions, SyncReport};
 use parking_lot::Mutex;
 use std::io::Write;
@@ -20,6 +20,10 @@ pub struct ComparisonArgs {
     /// size and time of modification have the same content
     #[arg(long, short)]
     checksum: bool,
+    /// Take a file or directory with another name in SRC for a new one, and its old name for one that SRC
+    /// lacks. Without it such a file is renamed, once its content is found to be the same
+    #[arg(long)]
+    no_renames: bool,
     /// Leave out names that match PATTERN, on both sides: they are neither copied nor removed. Patterns are
     /// those of gitignore, from the top directory
     #[arg(long, value_name = "PATTERN")]
@@ -45,6 +49,7 @@ impl ComparisonArgs {
         Ok(SyncOptions {
             checksum: self.checksum,
             one_file_system: self.one_file_system,
+            no_renames: self.no_renames,
             filter: self.filter()?,
             threads: transfer.threads(),
             skip,
@@ -111,7 +116,14 @@ impl Collected {
             }
             match as_json {
                 true => writeln!(out, "{}", json::text(&object(difference)))?,
-                false => writeln!(out, "{} {}", difference.letters(), name(difference))?,
+                false => {
+                    let from = difference
+                        .from
+                        .as_deref()
+                        .map_or(String::new(), |from| format!(" <- {}", name(from, difference.kind)));
+                    let name = name(&difference.path, difference.kind);
+                    writeln!(out, "{} {name}{from}", difference.letters())?;
+                }
             }
         }
         Ok(())
@@ -119,12 +131,11 @@ impl Collected {
 }
 
 /// The path as rsync has it: directories end with a slash, and the top is `./`.
-fn name(difference: &Difference) -> String {
-    let is_dir = difference.kind == lanefs::FileKind::Directory;
-    match (difference.path.is_empty(), is_dir) {
+fn name(path: &[u8], kind: FileKind) -> String {
+    match (path.is_empty(), kind == FileKind::Directory) {
         (true, _) => "./".into(),
-        (false, true) => format!("{}/", escape(&difference.path)),
-        (false, false) => escape(&difference.path).to_string(),
+        (false, true) => format!("{}/", escape(path)),
+        (false, false) => escape(path).to_string(),
     }
 }
 
@@ -133,6 +144,9 @@ fn object(difference: &Difference) -> serde_json::Map<String, serde_json::Value>
     object.insert("change".into(), difference.change.word().into());
     object.insert("type".into(), difference.kind.word().into());
     json::add_name(&mut object, "path", &difference.path);
+    if let Some(from) = &difference.from {
+        json::add_name(&mut object, "from", from);
+    }
     let aspects: Vec<_> = difference.change.aspects().names().collect();
     object.insert("differs".into(), aspects.into());
     object
@@ -149,6 +163,7 @@ pub fn as_json(report: &SyncReport) -> serde_json::Value {
         ("attributes", c.attributes),
         ("linked", c.linked),
         ("removed", c.removed),
+        ("renamed", c.renamed),
     ] {
         object[key] = count.into();
     }
@@ -164,6 +179,7 @@ pub fn in_words(report: &SyncReport, to_do: bool) -> String {
         (counts.attributes, "with new attributes", "to get new attributes"),
         (counts.linked, "hard-linked", "to hard-link"),
         (counts.removed, "removed", "to remove"),
+        (counts.renamed, "renamed", "to rename"),
     ];
     let parts = parts.iter().filter(|part| part.0 > 0);
     let parts: Vec<String> =
@@ -192,6 +208,7 @@ pub fn print_stats(context: &mut Context<'_, impl FileSystem>, report: &SyncRepo
         ("names with other attributes", c.attributes),
         ("names linked", c.linked),
         ("names removed", c.removed),
+        ("names renamed", c.renamed),
         ("files copied", copied.files),
         ("bytes copied", copied.bytes),
         ("names compared per second", (c.compared as f64 / seconds) as u64),

@@ -8,5 +8,6 @@ pub mod search_files;
 pub mod set_attributes;
 pub mod transfer;
 pub mod tree_arg;
+pub mod unpacked_tree;
 pub mod usage;
 pub mod walk;

@@ -1,5 +1,6 @@
-//! Trees of the command line: a directory of the host, a volume, a publication.
+//! Trees of the command line: a directory of the host, a volume, a publication, an archive.
 
+use super::unpacked_tree::UnpackedTree;
 use crate::session::expansion;
 use crate::session::image::Image;
 use crate::session::mounted;
@@ -11,7 +12,7 @@ use clap::builder::TypedValueParser;
 use lanefs::{Access, FileSystem, Volume};
 use lanefs_fuse::RemoteVolume;
 use lanefs_publish::Location;
-use lanefs_transfer::Side;
+use lanefs_transfer::{Problem, Side, is_archive_name};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub enum TreeArg {
     Host(PathBuf),
     /// A directory of a volume.
     Volume(Image, Vec<u8>),
+    /// A tar archive; `-` is standard input.
+    Archive(PathBuf),
 }
 
 /// Parses a tree. A name that exists on the host is taken as it is, whatever it contains.
@@ -41,6 +44,9 @@ impl TypedValueParser for TreeParser {
         let is_url = Location::is_url(bytes::of(value));
         if !is_url && path.is_dir() {
             return Ok(TreeArg::Host(path.to_owned()));
+        }
+        if value == "-" || !is_url && is_archive_name(bytes::of(value)) && path.is_file() {
+            return Ok(TreeArg::Archive(path.to_owned()));
         }
         let (image, inside) = match split(bytes::of(value)) {
             Some((image, inside)) if is_url || !path.exists() => {
@@ -71,6 +77,8 @@ pub enum OpenTree<'t> {
     Here(Box<Volume>, &'t [u8]),
     /// In the process that serves a mount of it.
     There(Box<RemoteVolume>, &'t [u8]),
+    /// An archive that was unpacked.
+    Archive(Box<UnpackedTree>),
 }
 
 impl TreeArg {
@@ -78,7 +86,7 @@ impl TreeArg {
     pub fn is_of(&self, image: &Image) -> bool {
         match self {
             TreeArg::Volume(Image::Path(path), _) => path.metadata().is_ok_and(|file| image.is_file(&file)),
-            TreeArg::Volume(..) | TreeArg::Host(_) => false,
+            TreeArg::Volume(..) | TreeArg::Host(_) | TreeArg::Archive(_) => false,
         }
     }
 
@@ -89,6 +97,7 @@ impl TreeArg {
     pub fn open(&self) -> Result<OpenTree<'_>, Failure> {
         let (image, path) = match self {
             TreeArg::Host(path) => return Ok(OpenTree::Host(path)),
+            TreeArg::Archive(path) => return UnpackedTree::new(path).map(Box::new).map(OpenTree::Archive),
             TreeArg::Volume(image, path) => (image, &path[..]),
         };
         match image.open(Access::Read) {
@@ -115,6 +124,15 @@ impl OpenTree<'_> {
             OpenTree::Host(path) => Side::Host(path),
             OpenTree::Here(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
             OpenTree::There(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
+            OpenTree::Archive(tree) => tree.side(),
+        }
+    }
+
+    /// Takes the problems of an archive.
+    pub fn problems(&mut self) -> Vec<Problem> {
+        match self {
+            OpenTree::Archive(tree) => tree.problems(),
+            _ => Vec::new(),
         }
     }
 }

@@ -179,7 +179,7 @@ impl Image {
 /// Memory for the blocks of a volume in bytes, if the command line sets it.
 static CACHE: OnceLock<u64> = OnceLock::new();
 
-/// Sets the memory in bytes for volumes that are opened from now on.
+/// Sets the memory in bytes for volumes that are opened from now on. The first call counts.
 pub fn set_cache(bytes: u64) {
     let _ = CACHE.set(bytes);
 }

@@ -93,7 +93,7 @@ fn a_source_that_is_none_removes_nothing() {
         ("/none/v.lane:/d", 4, "cannot sync '/none/v.lane'"),
         (text(&loop_link), 4, "cannot sync"),
         (text(&file), 3, "file: not a LaneFS volume; give a directory, a volume or a URL"),
-        (text(&archive), 3, "tree.tar: not a LaneFS volume; give a directory, a volume or a URL"),
+        (text(&archive), 1, "tree.tar: the archive is empty or has no end"),
         ("file:///none/store", 4, "/none/store"),
     ] {
         let ran = v.run_with("sync", &[bad, "/in", "--delete"], b"");
@@ -103,6 +103,8 @@ fn a_source_that_is_none_removes_nothing() {
     for option in ["--delete", "-n", "--dry-run", "-i", "--publish=file:///none/store"] {
         v.run("sync", option).ends(2).says("is of no use without SRC; name the tree");
     }
+    fs::write(&archive, "no archive").unwrap();
+    v.run_with("sync", &[text(&archive), "/in", "--delete"], b"").ends(4).says("tree.tar");
     run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(0);
     v.clean();
 }
@@ -289,7 +291,7 @@ fn a_volume_follows_volumes_publications_and_mounts_but_not_itself() {
     run(&["sync", text(&copy), &missing, "/a"]).ends(1).says("/none");
     let archive = m.v.host("tree.tar");
     fs::write(&archive, [0; 10240]).unwrap();
-    run(&["sync", text(&copy), text(&archive), "/a"]).ends(3).says("tree.tar");
+    run(&["sync", text(&copy), text(&archive), "/a"]).ends(1).says("tree.tar: the archive is empty");
     run(&["fsck", text(&copy)]).ends(0);
 }
 
@@ -430,7 +432,7 @@ fn a_watched_source_is_followed_until_a_signal() {
     until("the publication has it", || run(&["stat", &url, "/in/a"]).code == 1);
     following.end();
     let lines = fs::read_to_string(v.host("lines")).unwrap();
-    assert!(lines.contains("*deleting   a\n") && lines.contains("cd+++++++++ moved/"), "{lines}");
+    assert!(lines.contains("*deleting   a\n") && lines.contains(" moved/ <- new/\n"), "{lines}");
     // Nothing is left to do, and a file with two names has two.
     v.run_with("sync", &[text(&source), "/in", "--delete"], b"").ends(0).says("no difference");
     v.clean();
@@ -448,4 +450,99 @@ fn only_a_directory_of_the_host_is_followed() {
     let ran = v.run_with::<&str>("shell", &[], format!("sync {} / --watch\n", text(&source)).as_bytes());
     assert!(ran.code != 0 && ran.err.contains("outside of the shell"), "{}", ran.err);
     v.clean();
+}
+
+#[test]
+fn a_renamed_file_is_one_line_with_both_names() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let to = [text(&source), "/in", "--delete"];
+    v.run_with("sync", &to, b"").ends(0);
+    fs::rename(source.join("d"), source.join("new d")).unwrap();
+    fs::rename(source.join("a"), source.join("a\n2")).unwrap();
+    let list = ["./", "a\\x0a2 <- a", "new d/ <- d/"];
+    let list = [".d..t......", "rf.........", "rd........."].iter().zip(list);
+    let mut list: Vec<String> = list.map(|(letters, name)| format!("{letters} {name}")).collect();
+    list.sort_by_key(|line| line[12..].to_owned());
+    let ran = v.run_with("sync", &[&to[..], &["--dry-run"]].concat(), b"").ends(0);
+    assert_eq!(lines(&ran), list);
+    let ran = run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(1);
+    assert_eq!(lines(&ran), list);
+    let copied = v.run_with("sync", &[&to[..], &["--dry-run", "--no-renames"]].concat(), b"").ends(0);
+    assert!(copied.out().contains("*deleting   d/b\n") && !copied.out().contains(" <- "), "{}", copied.out());
+    let ran = v.run_with("sync", &[&to[..], &["-i", "--json"]].concat(), b"").ends(0);
+    assert!(ran.out().contains(r#""from":"d""#) && ran.out().contains(r#""renamed":2"#), "{}", ran.out());
+    v.run_with("sync", &to, b"").ends(0).says("no difference");
+    v.clean();
+}
+
+fn tar(dir: &Path, archive: &Path, more: &[&str]) {
+    let mut command = std::process::Command::new("tar");
+    let packed = command.args(more).arg("-cf").arg(archive).arg("-C").arg(dir).arg(".").status().unwrap();
+    assert!(packed.success());
+}
+
+#[test]
+fn a_volume_follows_an_archive_as_its_tree() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    fs::hard_link(source.join("a"), source.join("d/a2")).unwrap();
+    let to = |more: &'static [&str]| [&["/in", "-i"], more].concat();
+    // The volume has more of the times than the archive, which is no difference.
+    v.run_with("sync", &[&[text(&source)], &to(&[])[..]].concat(), b"").ends(0);
+    for (name, more) in [("a.tar", &[][..]), ("b.tar.gz", &["-z"]), ("c.tar", &["--format=posix"])] {
+        let archive = v.host(name);
+        tar(&source, &archive, more);
+        let ran = v.run_with("sync", &[&[text(&archive)], &to(&["--delete"])[..]].concat(), b"").ends(0);
+        assert_eq!(ran.out(), "", "{name}");
+        run(&["diff", text(&archive), &format!("{}:/in", text(&v.image))]).ends(0);
+    }
+    // A change, a new name, one that is gone, one that has another name.
+    fs::write(source.join("a"), "longer").unwrap();
+    fs::write(source.join("new"), "new").unwrap();
+    fs::remove_file(source.join("d.x")).unwrap();
+    fs::rename(source.join("d/e"), source.join("e2")).unwrap();
+    let archive = v.host("a.tar");
+    tar(&source, &archive, &["--format=posix"]);
+    let dry = v.run_with("sync", &[&[text(&archive)], &to(&["--delete", "-n"])[..]].concat(), b"").ends(0);
+    let bytes = fs::read(&archive).unwrap();
+    let ran = v.run_with("sync", &[&["-"], &to(&["--delete"])[..]].concat(), &bytes).ends(0);
+    assert_eq!(lines(&ran), lines(&dry));
+    assert!(
+        lines(&ran).contains(&"*deleting   d.x") && lines(&ran).contains(&">f+++++++++ new"),
+        "{}",
+        ran.out()
+    );
+    run(&["diff", text(&source), &format!("{}:/in", text(&v.image))]).ends(0);
+    // One that was cut off between two members removes nothing.
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let cut = (end + 1).next_multiple_of(512);
+    fs::remove_file(source.join("new")).unwrap();
+    v.run("rm", "/in/new").ends(0);
+    v.run_with("write", &["/in/more"], b"more").ends(0);
+    let ran = v.run_with("sync", &[&["-"], &to(&["--delete"])[..]].concat(), &bytes[..cut]).ends(1);
+    assert!(!ran.out().contains("deleting") && ran.err.contains("has no end"), "{} {}", ran.out(), ran.err);
+    v.run_with("sync", &[&["-"], &to(&["--delete"])[..]].concat(), b"").ends(4).says("is not a tar archive");
+    let ran = v.run_with("sync", &[&["-"], &to(&["--delete"])[..]].concat(), &bytes).ends(0);
+    assert!(ran.out().contains("*deleting   more"), "{}", ran.out());
+    v.clean();
+}
+
+#[test]
+fn a_directory_without_a_member_keeps_its_attributes() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let archive = v.host("files.tar");
+    let mut command = std::process::Command::new("tar");
+    command.arg("-cf").arg(&archive).arg("-C").arg(&source).args(["d/b", "d/e/c.o"]);
+    assert!(command.status().unwrap().success());
+    v.run_with("sync", &[text(&archive), "/in"], b"").ends(0);
+    v.run("chmod", "700 /in/d").ends(0);
+    let ran = v.run_with("sync", &[text(&archive), "/in", "--delete", "-i"], b"").ends(0);
+    assert_eq!(ran.out(), "");
+    let about = v.run("stat", "/in/d").ends(0);
+    assert!(about.out().contains("700"), "{}", about.out());
 }

@@ -51,6 +51,26 @@ pub fn import_archive(
     options: &ImportOptions<'_>,
     control: Control<'_>,
 ) -> Result<Report> {
+    import_members(volume, source, dest, options, control).map(|imported| imported.report)
+}
+
+/// The members of an archive, imported.
+pub(crate) struct ImportedMembers {
+    pub(crate) report: Report,
+    /// The directories that have a member of their own.
+    pub(crate) directories: HashSet<Ino>,
+    /// The archive has members and an end.
+    pub(crate) is_complete: bool,
+}
+
+/// As [`import_archive`].
+pub(crate) fn import_members(
+    volume: &dyn FileSystem,
+    source: ArchiveSource<'_>,
+    dest: &[u8],
+    options: &ImportOptions<'_>,
+    control: Control<'_>,
+) -> Result<ImportedMembers> {
     let Some(OpenedSource { what, input, is_pipe }) = OpenedSource::open(source, control)? else {
         return Ok(interrupted(control));
     };
@@ -74,6 +94,7 @@ pub fn import_archive(
     };
     let mut reader = Reader::new(what.clone(), input, options.ignore_damage);
     let mut read = import.members(&mut reader);
+    let is_complete = reader.is_complete();
     if read.is_ok() && reads_on && !import.job.should_stop() {
         let rest = reader.into_input().finish();
         read = rest.map_err(|error| Error::Archive { what, why: error.to_string() });
@@ -83,8 +104,10 @@ pub fn import_archive(
     {
         import.job.stop(error);
     }
+    let directories = import.attributes.iter().map(|attributes| attributes.ino).collect();
     import.directory_attributes();
-    Ok(import.commits.finish(import.job, "the volume"))
+    let report = import.commits.finish(import.job, "the volume");
+    Ok(ImportedMembers { report, directories, is_complete })
 }
 
 /// An archive that is open for reading.
@@ -120,11 +143,12 @@ impl OpenedSource {
     }
 }
 
-/// The report of an import that was interrupted before it knew its archive.
-fn interrupted(control: Control<'_>) -> Report {
+/// The outcome of an import that was interrupted before it knew its archive.
+fn interrupted(control: Control<'_>) -> ImportedMembers {
     let job = TransferJob::new(control);
     job.should_stop();
-    job.report("the volume")
+    let report = job.report("the volume");
+    ImportedMembers { report, directories: HashSet::new(), is_complete: false }
 }
 
 /// Returns the components of a member's name; `None` where it would leave the destination or is invalid.

@@ -13,7 +13,7 @@ mod destination;
 mod export;
 mod failure;
 mod frames;
-mod import;
+pub(crate) mod import;
 mod input;
 mod pax;
 mod reader;

@@ -74,6 +74,8 @@ pub(crate) struct Reader<R> {
     padding: u64,
     global: Records,
     members: u64,
+    /// A block of zeros has ended the archive, and not the end of its input.
+    is_complete: bool,
 }
 
 impl<R: Read> Reader<R> {
@@ -90,10 +92,17 @@ impl<R: Read> Reader<R> {
             padding: 0,
             global: Records::default(),
             members: 0,
+            is_complete: false,
         }
     }
 
     /// Returns the input, after the end of the archive.
+    /// True once a whole archive was read that has members. One that was cut off between two members has all
+    /// of them but the last ones.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete && self.members > 0
+    }
+
     pub(crate) fn into_input(self) -> R {
         self.input
     }
@@ -170,7 +179,10 @@ impl<R: Read> Reader<R> {
     fn header(&mut self) -> Result<Option<Header>> {
         let header = match self.block()? {
             Some(header) if !is_zero(&header) => header,
-            _ => return Ok(None),
+            end => {
+                self.is_complete = end.is_some();
+                return Ok(None);
+            }
         };
         if !is_valid(&header) {
             return Err(self.damaged(if self.members == 0 {

@@ -15,6 +15,7 @@ pub(super) fn is_same<A: Tree, B: Tree>(
 ) -> Result<bool, (WhichTree, Failure)> {
     let in_a = |failure| (WhichTree::A, failure);
     let in_b = |failure| (WhichTree::B, failure);
+    buffers.content.resize(COMPARED_BYTES.max(buffers.content.len()), 0);
     buffers.other.resize(COMPARED_BYTES, 0);
     let mut offset = 0;
     while offset < size {

@@ -88,6 +88,8 @@ pub enum Change {
     Attributes(Aspects),
     /// The name becomes one more of a file that has other names.
     Linked(Aspects),
+    /// The file had another name, [`Difference::from`], and gets this one.
+    Renamed(Aspects),
 }
 
 impl Change {
@@ -95,7 +97,10 @@ impl Change {
     #[must_use]
     pub fn aspects(self) -> Aspects {
         match self {
-            Change::Replaced(aspects) | Change::Attributes(aspects) | Change::Linked(aspects) => aspects,
+            Change::Replaced(aspects)
+            | Change::Attributes(aspects)
+            | Change::Linked(aspects)
+            | Change::Renamed(aspects) => aspects,
             Change::Added | Change::Removed | Change::Type => Aspects::default(),
         }
     }
@@ -110,6 +115,7 @@ impl Change {
             Change::Replaced(_) => "replaced",
             Change::Attributes(_) => "attributes",
             Change::Linked(_) => "linked",
+            Change::Renamed(_) => "renamed",
         }
     }
 }
@@ -123,6 +129,8 @@ pub struct Difference {
     pub kind: FileKind,
     /// The kind of the difference.
     pub change: Change,
+    /// The path that the file had before, below the top, if it is renamed.
+    pub from: Option<Vec<u8>>,
 }
 
 impl Difference {
@@ -160,6 +168,7 @@ impl Difference {
             Change::Replaced(_) => Letters::new(made, kind, aspects),
             Change::Attributes(_) => Letters::new(b'.', kind, aspects),
             Change::Linked(_) => Letters::new(b'h', kind, aspects),
+            Change::Renamed(_) => Letters::new(b'r', kind, aspects),
         }
     }
 }
@@ -213,6 +222,7 @@ mod tests {
                     path: path.into(),
                     kind: FileKind::File,
                     change: Change::Added,
+                    from: None,
                 };
                 let by_names = a.split('/').map(str::as_bytes).cmp(b.split('/').map(str::as_bytes));
                 assert_eq!(difference(a).by_path(&difference(b)), by_names, "{a:?} {b:?}");
@@ -222,7 +232,10 @@ mod tests {
 
     #[test]
     fn differences_have_the_letters_of_rsync() {
-        let letters = |kind, change| Difference { path: Vec::new(), kind, change }.letters().to_string();
+        let letters = |kind, change| {
+            let from = matches!(change, Change::Renamed(_)).then(|| b"old".to_vec());
+            Difference { path: Vec::new(), kind, change, from }.letters().to_string()
+        };
         assert_eq!(letters(FileKind::File, Change::Added), ">f+++++++++");
         assert_eq!(letters(FileKind::Directory, Change::Added), "cd+++++++++");
         assert_eq!(letters(FileKind::Symlink, Change::Type), "cL+++++++++");
@@ -234,6 +247,7 @@ mod tests {
         assert_eq!(letters(FileKind::File, Change::Linked(Aspects::LINKS)), "hf         ");
         assert_eq!(letters(FileKind::File, Change::Linked(Aspects::LINKS | both)), "hf.st......");
         assert_eq!(letters(FileKind::File, Change::Replaced(Aspects::LINKS)), ">f.........");
+        assert_eq!(letters(FileKind::Directory, Change::Renamed(Aspects::MTIME)), "rd..t......");
         assert_eq!(all.names().count(), 9);
         assert_eq!(both.names().collect::<Vec<_>>(), ["size", "mtime"]);
     }

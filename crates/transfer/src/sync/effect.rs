@@ -26,6 +26,20 @@ pub(super) enum There {
     EmptyDirectory,
 }
 
+/// A file of the tree that follows that gets another name.
+pub(super) struct Renaming<'r, B: Tree> {
+    pub(super) from: (&'r B::Dir, &'r Name),
+    /// `None` as for [`Effect::put`].
+    pub(super) to: Option<&'r B::Dir>,
+    /// The new name, which nothing has.
+    pub(super) name: &'r [u8],
+    /// Its path for messages.
+    pub(super) path: &'r dyn Fn() -> Vec<u8>,
+}
+
+/// Removes names that were to be removed later; false where there are none. For a tree that is full.
+pub(super) type MakeRoom<'r> = &'r dyn Fn(&mut Buffers) -> bool;
+
 /// A file that was made.
 pub(super) struct Made<D> {
     /// `None` where nothing was made, because the trees are only compared.
@@ -58,7 +72,11 @@ pub(super) trait Effect<A: Tree, B: Tree>: Sync {
         found: &Found<'_, A>,
         to: Option<&B::Dir>,
         there: There,
+        make_room: MakeRoom<'_>,
     ) -> Option<Made<B::Dir>>;
+
+    /// Gives a file its new name.
+    fn rename(&self, buffers: &mut Buffers, renaming: &Renaming<'_, B>, make_room: MakeRoom<'_>) -> bool;
 
     /// Makes the name one more of the file `first`.
     fn link(&self, found: &Found<'_, A>, to: Option<&B::Dir>, first: Option<FileId>, there: There) -> bool;
@@ -89,8 +107,19 @@ pub(super) struct NoEffect;
 impl<A: Tree, B: Tree> Effect<A, B> for NoEffect {
     const CHANGES: bool = false;
 
-    fn put(&self, _: &mut Buffers, _: &Found<'_, A>, _: Option<&B::Dir>, _: There) -> Option<Made<B::Dir>> {
+    fn put(
+        &self,
+        _: &mut Buffers,
+        _: &Found<'_, A>,
+        _: Option<&B::Dir>,
+        _: There,
+        _: MakeRoom<'_>,
+    ) -> Option<Made<B::Dir>> {
         Some(Made { id: None, dir: None })
+    }
+
+    fn rename(&self, _: &mut Buffers, _: &Renaming<'_, B>, _: MakeRoom<'_>) -> bool {
+        true
     }
 
     fn link(&self, _: &Found<'_, A>, _: Option<&B::Dir>, _: Option<FileId>, _: There) -> bool {

@@ -81,6 +81,10 @@ impl Tree for Faulty<'_> {
         self.host.enter(dir, name, node)
     }
 
+    fn look_into(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Answer<Self::Dir> {
+        self.host.look_into(dir, name, node)
+    }
+
     fn xattrs(
         &self,
         buffers: &mut Buffers,

@@ -80,7 +80,7 @@ impl HostTree {
 }
 
 fn node(stat: &Stat) -> std::result::Result<Node, Errno> {
-    Ok(Node { meta: HostMeta::new(stat).ok_or(Errno::INVAL)?, may_have_xattrs: true })
+    Ok(Node { meta: HostMeta::new(stat).ok_or(Errno::INVAL)?, may_have_xattrs: true, is_implied: false })
 }
 
 fn kind_of(dir: &OwnedFd, name: &CStr, kind: FileType) -> std::result::Result<Option<FileKind>, Errno> {
@@ -161,6 +161,15 @@ impl Tree for HostTree {
             return Err(Errno::STALE.into());
         }
         Ok(HostDir::below(&self.dirs, dir, name.name.clone(), node.meta.id, Arc::new(fd)))
+    }
+
+    fn look_into(
+        &self,
+        dir: &Self::Dir,
+        name: &Name,
+        node: &Node,
+    ) -> std::result::Result<Self::Dir, Failure> {
+        self.enter(dir, name, node)
     }
 
     fn xattrs(

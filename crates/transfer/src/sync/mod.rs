@@ -15,11 +15,12 @@
 //! |---|---|
 //! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
 //! | `watch` | the parts of a directory of the host that change |
-//! | `failure`, `tree`; `host_tree`, `volume_tree` | the interface of a side; a directory of the host, of a volume |
-//! | `content`, `links`, `listing`, `pair`, `effect` | parts of the comparison |
+//! | `failure`, `tree`; `host_tree`, `volume_tree`, `archive_tree` | the interface of a side; a directory of the host, of a volume; an archive |
+//! | `content`, `links`, `listing`, `old_names`, `pair`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
+mod archive_tree;
 mod content;
 mod difference;
 mod effect;
@@ -33,6 +34,7 @@ mod into_volume;
 mod links;
 mod listing;
 mod node;
+mod old_names;
 mod options;
 mod pair;
 mod report;
@@ -46,7 +48,7 @@ use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob};
 use crate::vocabulary::error::{Error, Result};
 use effect::{Effect, NoEffect};
-use engine::{Engine, Receiver};
+use engine::{Apart, Engine, Receiver};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
@@ -61,6 +63,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tree::{Source, Tree};
 use volume_tree::VolumeTree;
 
+pub use archive_tree::{UnpackedArchive, unpack_archive};
 pub use difference::{Aspects, Change, Difference, Letters};
 pub use filter::Filter;
 pub use options::SyncOptions;
@@ -88,13 +91,9 @@ pub fn sync_tree(
 ) -> Result<SyncReport> {
     let job = TransferJob::new(control);
     let follower = Follower { volume, dest, options, receiver };
-    match source {
-        Side::Host(path) => {
-            let a = HostTree::open(path, "cannot sync")?;
-            follower.follow(job, &a, a.top())
-        }
-        Side::Volume(from, path) => {
-            let a = VolumeTree::find(from, path)?;
+    match source.open("cannot sync")? {
+        OpenSide::Host(a) => follower.follow(job, &a, a.top()),
+        OpenSide::Volume(a) => {
             let top = there(&a)?;
             follower.follow(job, &a, top)
         }
@@ -137,6 +136,28 @@ pub enum Side<'s> {
     Host(&'s Path),
     /// A directory of a volume.
     Volume(&'s dyn FileSystem, &'s [u8]),
+    /// An archive. A directory without a member of its own has no attributes: it is the same as any, and one
+    /// that is made gets those of a new directory. A time without a fraction is any of its second.
+    Archive(&'s UnpackedArchive),
+}
+
+/// A side that can be read.
+enum OpenSide<'s> {
+    Host(HostTree),
+    Volume(VolumeTree<'s>),
+}
+
+impl<'s> Side<'s> {
+    /// Opens the side; `doing` begins the message of an error of the host.
+    fn open(self, doing: &str) -> Result<OpenSide<'s>> {
+        Ok(match self {
+            Side::Host(path) => OpenSide::Host(HostTree::open(path, doing)?),
+            Side::Volume(volume, path) => OpenSide::Volume(VolumeTree::find(volume, path)?),
+            Side::Archive(archive) => {
+                OpenSide::Volume(VolumeTree::of_archive(&archive.volume, &archive.directories)?)
+            }
+        })
+    }
 }
 
 /// Finds the differences by which `to` would become the same as `from`: those that a sync of `from` into `to`
@@ -155,21 +176,17 @@ pub fn diff_trees(
     let job = TransferJob::new(control);
     let comparison = TreeComparison { job: &job, options, finds_removed: true, receiver };
     let doing = "cannot compare";
-    let counts = match (from, to) {
-        (Side::Host(a), Side::Host(b)) => {
-            let (a, b) = (HostTree::open(a, doing)?, HostTree::open(b, doing)?);
+    let counts = match (from.open(doing)?, to.open(doing)?) {
+        (OpenSide::Host(a), OpenSide::Host(b)) => {
             comparison.run((&a, a.top()), (&b, Some(b.top()).unzip()), &NoEffect)
         }
-        (Side::Host(a), Side::Volume(b, path)) => {
-            let (a, b) = (HostTree::open(a, doing)?, VolumeTree::find(b, path)?);
+        (OpenSide::Host(a), OpenSide::Volume(b)) => {
             comparison.run((&a, a.top()), (&b, Some(there(&b)?).unzip()), &NoEffect)
         }
-        (Side::Volume(a, path), Side::Host(b)) => {
-            let (a, b) = (VolumeTree::find(a, path)?, HostTree::open(b, doing)?);
+        (OpenSide::Volume(a), OpenSide::Host(b)) => {
             comparison.run((&a, there(&a)?), (&b, Some(b.top()).unzip()), &NoEffect)
         }
-        (Side::Volume(a, in_a), Side::Volume(b, in_b)) => {
-            let (a, b) = (VolumeTree::find(a, in_a)?, VolumeTree::find(b, in_b)?);
+        (OpenSide::Volume(a), OpenSide::Volume(b)) => {
             comparison.run((&a, there(&a)?), (&b, Some(there(&b)?).unzip()), &NoEffect)
         }
     };
@@ -205,11 +222,25 @@ impl TreeComparison<'_> {
             job.expect(expected);
         }
         let (links, tally) = (Links::default(), Tally::default());
-        let waiting = Mutex::default();
-        let engine = Engine { job, a, b, effect, options, finds_removed, receiver, links, tally, waiting };
+        let (waiting, apart) = (Mutex::default(), Apart::default());
+        let in_seconds = a.is_in_seconds();
+        let engine = Engine {
+            job,
+            a,
+            b,
+            effect,
+            options,
+            finds_removed,
+            in_seconds,
+            receiver,
+            links,
+            tally,
+            waiting,
+            apart,
+        };
         let made = old.is_none().then_some(Change::Added);
         let part = if made.is_some() { ComparedPart::All } else { options.scope.part(b"") };
-        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made }, part));
+        engine.run(Pair::new(None, Sides { a: top_a, b: top_b, old, made, moved: None }, part));
         let counts = engine.tally.counts(job.counters.compared.load(Relaxed));
         let needs_whole = !options.scope.is_whole() && engine.tally.has_links();
         SyncReport { counts, needs_whole, ..SyncReport::default() }

@@ -3,7 +3,7 @@
 use super::difference::Aspects;
 use crate::on_host::host::HostMeta;
 use crate::vocabulary::xattrs::{ACCESS_LIST, CAPABILITIES, DEFAULT_LIST};
-use lanefs::FileKind;
+use lanefs::{FileKind, Time};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
@@ -16,6 +16,9 @@ pub(crate) struct Node {
     pub(crate) meta: HostMeta,
     /// False where it is known that the file has no extended attributes.
     pub(crate) may_have_xattrs: bool,
+    /// True for a directory of an archive that has no member of its own: its names are known, and its
+    /// attributes are not.
+    pub(crate) is_implied: bool,
 }
 
 /// A name of a directory.
@@ -36,13 +39,23 @@ impl Name {
 /// Extended attributes by name, those that transfers keep.
 pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The attributes in which two files of the same type differ.
-pub(crate) fn attributes(a: &HostMeta, b: &HostMeta) -> Aspects {
+/// Nanoseconds of a second.
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// True where a time says that it is `b`. `in_seconds`: one without a fraction says nothing of it.
+fn is_time(a: Time, b: Time, in_seconds: bool) -> bool {
+    let is_second = in_seconds && a.0.rem_euclid(SECOND_NS) == 0;
+    a == b || is_second && a.0.div_euclid(SECOND_NS) == b.0.div_euclid(SECOND_NS)
+}
+
+/// The attributes in which two files of the same type differ. `in_seconds`: times of `a` without a fraction
+/// are those of an archive, which has whole seconds.
+pub(crate) fn attributes(a: &HostMeta, b: &HostMeta, in_seconds: bool) -> Aspects {
     let is_link = a.kind == FileKind::Symlink;
     let is_device = matches!(a.kind, FileKind::CharDevice | FileKind::BlockDevice);
     Aspects::SIZE.when(a.kind == FileKind::File && a.size != b.size)
         | Aspects::CONTENT.when(is_device && a.rdev != b.rdev)
-        | Aspects::MTIME.when(a.mtime != b.mtime)
+        | Aspects::MTIME.when(!is_time(a.mtime, b.mtime, in_seconds))
         // Links have no permissions of their own on Linux.
         | Aspects::MODE.when(!is_link && a.perm != b.perm)
         | Aspects::OWNER.when(a.uid != b.uid)
@@ -68,4 +81,22 @@ pub(crate) fn extended(a: &Xattrs, b: &Xattrs) -> Aspects {
         _ => Aspects::XATTR,
     };
     a.keys().chain(b.keys()).filter(differs).map(aspect).fold(Aspects::default(), |all, one| all | one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_fraction_is_any_of_its_second_in_an_archive() {
+        let time = |seconds: i64, ns: i64| Time(seconds * SECOND_NS + ns);
+        for second in [-2, 0, 1_700_000_000] {
+            assert!(is_time(time(second, 0), time(second, 999_999_999), true));
+            assert!(!is_time(time(second, 0), time(second, 1), false));
+            assert!(!is_time(time(second, 0), time(second, -1), true));
+            assert!(!is_time(time(second, 0), time(second + 1, 0), true));
+            assert!(!is_time(time(second, 5), time(second, 6), true));
+            assert!(is_time(time(second, 5), time(second, 5), true));
+        }
+    }
 }

@@ -18,6 +18,9 @@ pub struct SyncOptions {
     /// Directories on which another file system is mounted are made, but not entered, and names below them
     /// stay.
     pub one_file_system: bool,
+    /// Removes a name that the source lacks, and copies the file that has another name there by now. Without
+    /// it such a file is renamed, where names are removed at all.
+    pub no_renames: bool,
     /// Names that are left out, on both sides.
     pub filter: Filter,
     /// The part of the tree that is compared.

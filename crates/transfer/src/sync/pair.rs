@@ -2,6 +2,7 @@
 
 use super::difference::{Aspects, Change};
 use super::node::Node;
+use super::old_names::TakenName;
 use super::scope::ComparedPart;
 use super::tree::Tree;
 use crate::running::pending_tasks::PendingTasks;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A directory of the tree that is followed, and the one of the tree that follows.
 pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) parent: Option<Arc<Pair<A, B>>>,
-    name: Vec<u8>,
+    pub(super) name: Vec<u8>,
     pub(super) a: (A::Dir, Node),
     /// `None` where the tree that follows lacks the directory, and is not changed.
     pub(super) b: Option<B::Dir>,
@@ -20,6 +21,11 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) old: Option<Node>,
     /// The difference by which a new directory came to be.
     pub(super) made: Option<Change>,
+    /// The name of the directory of `b`, where it is another one until the directory is complete.
+    pub(super) moved: Option<TakenName<B::Dir>>,
+    /// The directory, or one above it, had another name: then size and time of a file do not tell that the
+    /// content is the same.
+    pub(super) reads_content: bool,
     /// The part that is compared. The content of another file system's root may be left alone.
     pub(super) part: ComparedPart,
     /// The attributes that differ, once they are compared.
@@ -38,13 +44,15 @@ pub(super) struct Sides<A: Tree, B: Tree> {
     pub(super) b: Option<B::Dir>,
     pub(super) old: Option<Node>,
     pub(super) made: Option<Change>,
+    pub(super) moved: Option<TakenName<B::Dir>>,
 }
 
 impl<A: Tree, B: Tree> Pair<A, B> {
     /// Creates a pair for which one task is pending. There is nothing above the top.
     pub(super) fn new(above: Option<Above<A, B>>, sides: Sides<A, B>, part: ComparedPart) -> Arc<Self> {
         let (parent, name) = above.map_or((None, Vec::new()), |(parent, name)| (Some(parent), name));
-        let Sides { a, b, old, made } = sides;
+        let Sides { a, b, old, made, moved } = sides;
+        let reads_content = moved.is_some() || parent.as_ref().is_some_and(|parent| parent.reads_content);
         Arc::new(Pair {
             parent,
             name,
@@ -52,6 +60,8 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             b,
             old,
             made,
+            moved,
+            reads_content,
             part,
             aspects: OnceLock::new(),
             touched: AtomicBool::new(false),

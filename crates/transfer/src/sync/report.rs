@@ -19,13 +19,15 @@ pub struct SyncCounts {
     pub linked: u64,
     /// Names that were removed.
     pub removed: u64,
+    /// Names of files and directories that had another name.
+    pub renamed: u64,
 }
 
 impl SyncCounts {
     /// Names that differ.
     #[must_use]
     pub fn differences(&self) -> u64 {
-        self.added + self.replaced + self.attributes + self.linked + self.removed
+        self.added + self.replaced + self.attributes + self.linked + self.removed + self.renamed
     }
 }
 
@@ -50,6 +52,7 @@ pub(super) struct Tally {
     attributes: AtomicU64,
     linked: AtomicU64,
     removed: AtomicU64,
+    renamed: AtomicU64,
     /// A file that differs has several names.
     has_links: AtomicBool,
 }
@@ -70,6 +73,7 @@ impl Tally {
             Change::Type | Change::Replaced(_) => &self.replaced,
             Change::Attributes(_) => &self.attributes,
             Change::Linked(_) => &self.linked,
+            Change::Renamed(_) => &self.renamed,
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -82,6 +86,7 @@ impl Tally {
             attributes: self.attributes.load(Relaxed),
             linked: self.linked.load(Relaxed),
             removed: self.removed.load(Relaxed),
+            renamed: self.renamed.load(Relaxed),
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::failure::Failure;
 use super::node::{Name, Node, Xattrs};
 use crate::import::content::Copied;
-use crate::on_host::host::CHUNK_BYTES;
 use crate::running::job::TransferJob;
 use crate::vocabulary::xattrs::XattrBuffers;
 use lanefs::{FileKind, FileSystem, Ino};
@@ -15,6 +14,7 @@ pub(crate) const COMPARED_BYTES: usize = 1 << 20;
 
 /// Buffers of one thread, reused from file to file.
 pub(crate) struct Buffers {
+    /// Empty until a content is copied or compared: 4 MiB that a thread without one does without.
     pub(crate) content: Vec<u8>,
     /// Of the other side, in a comparison of contents; empty until there is one.
     pub(crate) other: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Buffers {
 impl Buffers {
     pub(crate) fn new() -> Self {
         Buffers {
-            content: vec![0; CHUNK_BYTES],
+            content: Vec::new(),
             other: Vec::new(),
             entries: vec![MaybeUninit::uninit(); 64 << 10],
             xattrs: XattrBuffers::new(),
@@ -48,6 +48,11 @@ pub(crate) trait Tree: Sync {
         None
     }
 
+    /// True where times without a fraction are any of their second.
+    fn is_in_seconds(&self) -> bool {
+        false
+    }
+
     /// Lists a directory, in no order: calls `each` with a name, the type of its file and the inode number.
     fn names(
         &self,
@@ -66,6 +71,9 @@ pub(crate) trait Tree: Sync {
 
     /// Opens the directory of a name.
     fn enter(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
+
+    /// As [`enter`](Self::enter), of a directory that is entered later on, too.
+    fn look_into(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
 
     /// Reads the extended attributes of a name in a directory, or of the directory itself. Those that were
     /// refused, or are not kept by transfers, are left out.

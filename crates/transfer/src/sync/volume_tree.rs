@@ -44,6 +44,8 @@ pub(crate) struct VolumeTree<'v> {
     volume: &'v dyn FileSystem,
     path: Vec<u8>,
     top: Option<(VolumeDir, Node)>,
+    /// The directories that have attributes, where not all have: those of an archive.
+    stated: Option<&'v HashSet<Ino>>,
     /// Directories that were entered, so that no damaged volume keeps a walk for ever.
     entered: Mutex<HashSet<Ino>>,
 }
@@ -70,7 +72,21 @@ impl<'v> VolumeTree<'v> {
             }
         };
         let entered = Mutex::new(top.iter().map(|(dir, _)| dir.ino).collect());
-        Ok(VolumeTree { volume, path: path.to_vec(), top, entered })
+        Ok(VolumeTree { volume, path: path.to_vec(), top, stated: None, entered })
+    }
+
+    /// The tree of an archive that was unpacked into a volume; only the directories `stated` have attributes.
+    pub(crate) fn of_archive(volume: &'v dyn FileSystem, stated: &'v HashSet<Ino>) -> Result<Self> {
+        let mut tree = VolumeTree::find(volume, b"/")?;
+        tree.stated = Some(stated);
+        tree.top = tree.top.map(|(dir, node)| (dir, tree.known(node)));
+        Ok(tree)
+    }
+
+    fn known(&self, node: Node) -> Node {
+        let is_stated = |stated: &HashSet<Ino>| stated.contains(&ino(&node));
+        let is_implied = node.meta.kind == FileKind::Directory && !self.stated.is_none_or(is_stated);
+        Node { is_implied, ..node }
     }
 
     /// The top directory, if there is one.
@@ -101,7 +117,8 @@ impl<'v> VolumeTree<'v> {
 }
 
 fn node(described: &Description) -> Node {
-    Node { meta: HostMeta::from(&described.attr), may_have_xattrs: described.has_xattrs }
+    let meta = HostMeta::from(&described.attr);
+    Node { meta, may_have_xattrs: described.has_xattrs, is_implied: false }
 }
 
 /// The inode of a file of a volume.
@@ -122,6 +139,10 @@ impl Tree for VolumeTree<'_> {
         let is_whole = self.top.is_some_and(|(top, _)| top.ino == self.volume.root());
         // It is for the progress alone.
         if is_whole { self.volume.inodes().ok().flatten() } else { None }
+    }
+
+    fn is_in_seconds(&self) -> bool {
+        self.stated.is_some()
     }
 
     fn path(&self, below: &[u8]) -> Vec<u8> {
@@ -159,7 +180,8 @@ impl Tree for VolumeTree<'_> {
     fn nodes(&self, _: &VolumeDir, names: &[&Name]) -> std::result::Result<Vec<Option<Node>>, Failure> {
         let inos: Vec<Ino> = names.iter().map(|name| Ino(name.ino)).collect();
         let described = self.volume.describe_inodes(&inos)?;
-        Ok(described.iter().map(|described| described.as_ref().map(node)).collect())
+        let known = |described: &Option<Description>| described.as_ref().map(|found| self.known(node(found)));
+        Ok(described.iter().map(known).collect())
     }
 
     fn enter(&self, dir: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {
@@ -168,6 +190,10 @@ impl Tree for VolumeTree<'_> {
             return Err(damaged(dir.ino, "a directory has more than one name"));
         }
         Ok(VolumeDir { ino, may_hand_down: node.may_have_xattrs })
+    }
+
+    fn look_into(&self, _: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {
+        Ok(VolumeDir { ino: ino(node), may_hand_down: node.may_have_xattrs })
     }
 
     fn xattrs(

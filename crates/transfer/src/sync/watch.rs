@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -49,8 +49,51 @@ pub struct TreeWatch {
     top: PathBuf,
     filter: Filter,
     queue: OwnedFd,
-    /// The directories, by their watches, below the top.
-    dirs: HashMap<i32, Vec<u8>>,
+    dirs: WatchedDirs,
+}
+
+/// The directories that are watched, below the top.
+#[derive(Default)]
+struct WatchedDirs {
+    by_watch: HashMap<i32, Vec<u8>>,
+    by_path: BTreeMap<Vec<u8>, i32>,
+}
+
+impl WatchedDirs {
+    /// Adds a directory. One that has the watch already has another path by now.
+    fn add(&mut self, watch: i32, dir: Vec<u8>) {
+        self.remove(watch);
+        self.by_path.insert(dir.clone(), watch);
+        self.by_watch.insert(watch, dir);
+    }
+
+    fn get(&self, watch: i32) -> Option<&Vec<u8>> {
+        self.by_watch.get(&watch)
+    }
+
+    /// Removes the directory of a watch, and returns its path.
+    fn remove(&mut self, watch: i32) -> Option<Vec<u8>> {
+        let dir = self.by_watch.remove(&watch)?;
+        // A new directory may have the path of one that is gone before the kernel tells the end of its watch.
+        if self.by_path.get(&dir) == Some(&watch) {
+            self.by_path.remove(&dir);
+        }
+        Some(dir)
+    }
+
+    /// Removes a directory with all below it, and returns their watches.
+    fn remove_below(&mut self, dir: &[u8]) -> Vec<i32> {
+        let first = under(dir, b"");
+        let below = self.by_path.range(first.clone()..).take_while(|(path, _)| path.starts_with(&first));
+        let mut watches: Vec<i32> = below.map(|(_, watch)| *watch).collect();
+        watches.extend(self.by_path.get(dir));
+        watches.iter().for_each(|watch| _ = self.remove(*watch));
+        watches
+    }
+
+    fn len(&self) -> usize {
+        self.by_watch.len()
+    }
 }
 
 /// The findings of a wait.
@@ -74,10 +117,10 @@ impl TreeWatch {
             top: top.to_owned(),
             filter: filter.clone(),
             queue: new_queue(top)?,
-            dirs: HashMap::new(),
+            dirs: WatchedDirs::default(),
         };
         watch.add(b"", interrupt)?;
-        match watch.dirs.is_empty() {
+        match watch.dirs.len() == 0 {
             true => Err(watch.gone()),
             false => Ok(watch),
         }
@@ -158,12 +201,12 @@ impl TreeWatch {
         let Event { watch, what, name } = event;
         if what.contains(ReadFlags::IGNORED) {
             // The kernel gives no number twice.
-            return match self.dirs.remove(&watch) {
+            return match self.dirs.remove(watch) {
                 Some(dir) if dir.is_empty() => Err(self.gone()),
                 _ => Ok(()),
             };
         }
-        let Some(dir) = self.dirs.get(&watch).cloned() else { return Ok(()) };
+        let Some(dir) = self.dirs.get(watch).cloned() else { return Ok(()) };
         let is_dir = what.contains(ReadFlags::ISDIR);
         let below = name.map(|name| under(&dir, &name));
         if below.as_ref().is_some_and(|below| self.filter.leaves_out(below, is_dir)) {
@@ -193,7 +236,7 @@ impl TreeWatch {
             // The watch comes before the list: a directory that is made in between is in one of both.
             let watch = if dir.is_empty() { WATCHED.difference(WatchFlags::DONT_FOLLOW) } else { WATCHED };
             match inotify::add_watch(&self.queue, &path, watch) {
-                Ok(number) => self.dirs.insert(number, dir.clone()),
+                Ok(number) => self.dirs.add(number, dir.clone()),
                 Err(Errno::NOSPC) => return Err(self.too_many()),
                 Err(_) => continue,
             };
@@ -210,23 +253,18 @@ impl TreeWatch {
 
     /// Ends the watches of a directory that has gone elsewhere, with all below it.
     fn remove(&mut self, dir: &[u8]) {
-        let first = under(dir, b"");
-        let queue = &self.queue;
-        self.dirs.retain(|number, path| {
-            let stays = path != dir && !path.starts_with(&first);
-            if !stays {
-                let _ = inotify::remove_watch(queue, *number);
-            }
-            stays
-        });
+        for watch in self.dirs.remove_below(dir) {
+            // One that is gone has no watch any more.
+            let _ = inotify::remove_watch(&self.queue, watch);
+        }
     }
 
     /// Watches the tree with a new queue, after events were lost.
     fn begin_again(&mut self, interrupt: &dyn Fn() -> bool) -> Result<()> {
         self.queue = new_queue(&self.top)?;
-        self.dirs.clear();
+        self.dirs = WatchedDirs::default();
         self.add(b"", interrupt)?;
-        match self.dirs.is_empty() {
+        match self.dirs.len() == 0 {
             true => Err(self.gone()),
             false => Ok(()),
         }
@@ -311,6 +349,25 @@ mod tests {
             }
         }
         WatchOutcome::Changed(scope)
+    }
+
+    #[test]
+    fn a_directory_is_removed_with_all_below_it_and_nothing_else() {
+        let mut dirs = WatchedDirs::default();
+        for (watch, dir) in ["", "a", "a.b", "a/b", "a/b/c", "a0", "ab", "b"].into_iter().enumerate() {
+            dirs.add(watch as i32, dir.into());
+        }
+        let mut removed = dirs.remove_below(b"a");
+        removed.sort_unstable();
+        assert_eq!(removed, [1, 3, 4]);
+        assert_eq!(dirs.remove_below(b"none"), [0; 0]);
+        let left: Vec<_> = dirs.by_path.keys().map(|path| String::from_utf8_lossy(path)).collect();
+        assert_eq!((left, dirs.len()), (["", "a.b", "a0", "ab", "b"].map(Into::into).to_vec(), 5));
+        // Another directory gets the path before the end of the first watch is told; one gets another path.
+        dirs.add(9, b"b".to_vec());
+        assert_eq!(dirs.remove(7), Some(b"b".to_vec()));
+        dirs.add(9, b"c".to_vec());
+        assert_eq!((dirs.remove_below(b"b"), dirs.remove_below(b"c")), (vec![], vec![9]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Extended attributes of the host's files.
 
+use lanefs::host_xattr::list_at;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr, lremovexattr,
@@ -10,6 +11,8 @@ use std::ffi::{CStr, CString};
 
 /// Size of the largest list and of the largest value in Linux, in bytes.
 const MAX_BYTES: usize = 64 << 10;
+/// Size of the list of most files that have attributes, in bytes.
+const FEW_BYTES: usize = 256;
 
 /// A file of the host, for calls on its extended attributes.
 pub(crate) enum XattrTarget<'a> {
@@ -49,11 +52,13 @@ pub(crate) fn is_kept(name: &[u8]) -> bool {
 pub(crate) struct XattrBuffers {
     list: Vec<u8>,
     value: Vec<u8>,
+    /// The host lists attributes of a name in an open directory, without a path.
+    lists_at: bool,
 }
 
 impl XattrBuffers {
     pub(crate) fn new() -> Self {
-        XattrBuffers { list: vec![0; MAX_BYTES], value: vec![0; MAX_BYTES] }
+        XattrBuffers { list: vec![0; MAX_BYTES], value: vec![0; MAX_BYTES], lists_at: true }
     }
 
     /// True where `target` has attributes, or the host refuses the list.
@@ -66,15 +71,32 @@ impl XattrBuffers {
     /// # Errors
     /// The host refuses the list.
     fn list(&mut self, target: &XattrTarget<'_>) -> Result<usize, Errno> {
-        let listed = match target {
-            XattrTarget::Open(fd) => flistxattr(fd, &mut self.list[..]),
-            XattrTarget::Name(dir, name) => llistxattr(by_path(dir, name), &mut self.list[..]),
+        // Most files have none or few. The kernel allocates the whole room for each list.
+        let listed = match self.list_into(target, FEW_BYTES) {
+            Err(Errno::RANGE) => self.list_into(target, MAX_BYTES),
+            few => few,
         };
         match listed {
             // The file system has no attributes, or /proc is missing for a special file: there is nothing to
             // keep.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT | Errno::PERM) => Ok(0),
             listed => listed,
+        }
+    }
+
+    fn list_into(&mut self, target: &XattrTarget<'_>, room: usize) -> Result<usize, Errno> {
+        let list = &mut self.list[..room];
+        match target {
+            XattrTarget::Open(fd) => flistxattr(fd, list),
+            XattrTarget::Name(dir, name) if self.lists_at => match list_at(dir.as_fd(), name, list) {
+                // An older kernel, or a filter of system calls that does not know this one.
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    self.lists_at = false;
+                    llistxattr(by_path(dir, name), list)
+                }
+                listed => listed,
+            },
+            XattrTarget::Name(dir, name) => llistxattr(by_path(dir, name), list),
         }
     }
 
@@ -152,10 +174,22 @@ mod tests {
             eprintln!("SKIPPED: the temporary directory's file system has no extended attributes");
             return;
         }
-        let mut seen = Vec::new();
-        let refused =
-            XattrBuffers::new().each(&target, |name, value| seen.push((name.to_vec(), value.to_vec())));
-        assert_eq!(refused, 0);
-        assert_eq!(seen, [(b"user.lane".to_vec(), b"value".to_vec())]);
+        let of_path = || XattrBuffers { lists_at: false, ..XattrBuffers::new() };
+        for mut buffers in [XattrBuffers::new(), of_path()] {
+            let mut seen = Vec::new();
+            let refused = buffers.each(&target, |name, value| seen.push((name.to_vec(), value.to_vec())));
+            assert_eq!(refused, 0);
+            assert_eq!(seen, [(b"user.lane".to_vec(), b"value".to_vec())]);
+        }
+        // A list that is longer than most.
+        for number in 0..5 {
+            let name = format!("user.{number}{}", "n".repeat(100));
+            set(&target, name.as_bytes(), b"v").unwrap();
+        }
+        for mut buffers in [XattrBuffers::new(), of_path()] {
+            let mut count = 0;
+            assert_eq!(buffers.each(&target, |_, _| count += 1), 0);
+            assert_eq!(count, 6);
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::SyncSettings;
 use super::followers::{Follower, Places};
-use super::rows::{GOAL_PUBLISHED, PUBLISH, PUBLISH_APPENDED, PUBLISH_CHANGED, PUBLISH_RENAMED};
+use super::rows::{
+    GOAL_PUBLISHED, GOAL_RENAMED, PUBLISH, PUBLISH_APPENDED, PUBLISH_CHANGED, PUBLISH_RENAMED,
+};
 use super::source::{APPENDED_BYTES, FollowedTree};
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;
@@ -55,11 +57,7 @@ pub(super) fn measure(
     if Follower::Restic.is_there(bench)? {
         publishers.push(Publisher { follower: Follower::Restic, places, store: places.repository() });
     }
-    for publisher in &publishers {
-        bench.progress.step(&format!("publishing all, {}", publisher.follower.name()));
-        publisher.follower.begin(places, &bench.stop)?;
-        publisher.publish(&bench.stop)?;
-    }
+    let all_bytes = publish_all(bench, places, &publishers)?;
     let mut time = Values::default();
     for (name, change, changed_bytes) in [
         (PUBLISH_CHANGED, Change::Files, None),
@@ -100,7 +98,11 @@ pub(super) fn measure(
                 row.param("changed_bytes", changed).goal(goal, reached)
             }
             Change::Append => row.param("changed_bytes", changed),
-            Change::Rename => row,
+            Change::Rename => {
+                let reached = row.lanefs.median <= GOAL_RENAMED * all_bytes as f64;
+                let goal = format!("at most {GOAL_RENAMED} of the bytes of all");
+                row.param("all_bytes", all_bytes).goal(goal, reached)
+            }
         }));
     }
     if bench.selection.has(PUBLISH) {
@@ -109,6 +111,24 @@ pub(super) fn measure(
     }
     let _ = fs::remove_dir_all(&store);
     Ok(())
+}
+
+/// Publishes the tree for the first time; returns the bytes of LaneFS's publication.
+fn publish_all(
+    bench: &mut Session<SyncSettings>,
+    places: &Places,
+    publishers: &[Publisher<'_>],
+) -> Result<u64> {
+    let mut all_bytes = 0;
+    for publisher in publishers {
+        bench.progress.step(&format!("publishing all, {}", publisher.follower.name()));
+        publisher.follower.begin(places, &bench.stop)?;
+        let (_, bytes) = publisher.publish(&bench.stop)?;
+        if publisher.follower == Follower::Lanefs {
+            all_bytes = bytes;
+        }
+    }
+    Ok(all_bytes)
 }
 
 /// The change of the tree before it is published again.

@@ -18,13 +18,14 @@ pub(super) const CHANGED_ONE_OF: usize = 100;
 
 /// Goals: time of rsync where nothing or little has changed; most of the time of a walk that only asks for
 /// attributes; time of an import of all; memory beside so much for each file of the largest directory; bytes
-/// that are published beside the changed ones.
+/// that are published beside the changed ones, and beside all where a directory is renamed.
 pub(super) const GOAL_RSYNC: f64 = 4.0;
 pub(super) const GOAL_FLOOR: f64 = 1.3;
 pub(super) const GOAL_NEW: f64 = 1.0;
 pub(super) const GOAL_MEMORY_BYTES: f64 = (64 << 20) as f64;
 pub(super) const GOAL_NAME_BYTES: f64 = 40.0;
 pub(super) const GOAL_PUBLISHED: f64 = 2.0;
+pub(super) const GOAL_RENAMED: f64 = 0.02;
 
 pub(super) const FOLLOWED: [&str; 5] = [NEW, SAME, COLD, CHANGED, MEMORY];
 pub(super) const PUBLISHED: [&str; 4] = [PUBLISH, PUBLISH_CHANGED, PUBLISH_APPENDED, PUBLISH_RENAMED];

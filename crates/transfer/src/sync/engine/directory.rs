@@ -42,7 +42,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 if self.job.should_stop() {
                     return;
                 }
-                self.removed(buffers, pair, &name);
+                if let Some(name) = self.set_old_aside(pair, name) {
+                    self.removed(buffers, pair, &name);
+                }
             }
         }
         let mut tasks = Vec::new();
@@ -70,8 +72,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
     ) -> Result<(), (WhichTree, Failure)> {
-        if let (Some(b), Some(old)) = (&pair.b, &pair.old) {
-            let aspects = self.compare(buffers, (&pair.a.0, b), None, (&pair.a.1, old))?;
+        if let (Some(b), Some(old)) = (&pair.b, &pair.old)
+            && !pair.a.1.is_implied
+        {
+            let aspects = self.compare(buffers, (&pair.a.0, b), None, (&pair.a.1, old), false)?;
             let _ = pair.aspects.set(aspects);
         }
         Ok(())
@@ -80,13 +84,15 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
         let in_a = |failure| (WhichTree::A, failure);
         let in_b = |failure| (WhichTree::B, failure);
-        let mut path = pair.path(b"");
+        // A path takes a step for each level above, which a deep chain would have in each directory.
+        let needs_path = pair.part == ComparedPart::Way || !self.options.filter.is_empty();
+        let mut path = if needs_path { pair.path(b"") } else { Vec::new() };
         if !path.is_empty() {
             path.push(b'/');
         }
         let len = path.len();
         let mut leaves_out = |name: &CStr, kind: FileKind| {
-            if pair.part != ComparedPart::Way && self.options.filter.is_empty() {
+            if !needs_path {
                 return false;
             }
             path.truncate(len);
@@ -174,6 +180,24 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             let path = shown(&self.a.path(&path()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
+        if let Some(both) = self.set_new_aside(pair, both, &node)
+            && !(self.is_matching()
+                && both.b.is_none()
+                && self.is_renamed(queue, buffers, pair, &both, &node))
+        {
+            self.placed(queue, buffers, pair, both, node);
+        }
+    }
+
+    /// Makes a name the same in `b`, under this name.
+    pub(super) fn placed(
+        &self,
+        queue: &Queue<Task<A, B>>,
+        buffers: &mut Buffers,
+        pair: &Arc<Pair<A, B>>,
+        both: Both,
+        node: Node,
+    ) {
         if node.meta.kind == FileKind::Directory {
             if let Some(below) = self.subdirectory(buffers, pair, &both, &node) {
                 pair.tasks.add();
@@ -216,7 +240,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 let entered =
                     self.old(dir, there, both).and_then(|old| Ok((self.b.enter(dir, there, &old)?, old)));
                 match entered {
-                    Ok((b, old)) => Sides { a, b: Some(b), old: Some(old), made: None },
+                    Ok((b, old)) => Sides { a, b: Some(b), old: Some(old), made: None, moved: None },
                     Err(failure) => {
                         self.failed(&below(), WhichTree::B, failure);
                         return None;
@@ -238,9 +262,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                         return None;
                     }
                 };
-                let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
+                let made = self.effect.put(buffers, &found, pair.b.as_ref(), there, &self.room())?;
                 pair.touch();
-                Sides { a, b: made.dir, old: None, made: Some(change) }
+                Sides { a, b: made.dir, old: None, made: Some(change), moved: None }
             }
         };
         let is_entered = !self.options.one_file_system || node.meta.id.dev == pair.a.1.meta.id.dev;

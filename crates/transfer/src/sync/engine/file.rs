@@ -93,7 +93,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let name = both.a.name.to_bytes();
         let path = || self.a.path(&pair.path(name));
         let found = self.found(&pair.a.0, &both.a, node, &path);
-        let made = self.effect.put(buffers, &found, pair.b.as_ref(), there)?;
+        let made = self.effect.put(buffers, &found, pair.b.as_ref(), there, &self.room())?;
         pair.touch();
         self.file_differs(pair.path(name), node, change);
         Some(First { id: made.id, set: Aspects::default() })
@@ -110,7 +110,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> Option<Aspects> {
         let name = &both.a.name;
         let dirs = (&pair.a.0, pair.b.as_ref()?);
-        match self.compare(buffers, dirs, Some(name), (node, old)) {
+        match self.compare(buffers, dirs, Some((name, name)), (node, old), pair.reads_content) {
             Ok(aspects) => Some(aspects | Aspects::LINKS.when(!self.keeps(node, old))),
             Err((side, failure)) => {
                 self.failed(&pair.path(name.to_bytes()), side, failure);

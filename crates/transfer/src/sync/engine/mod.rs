@@ -8,6 +8,8 @@
 mod directory;
 mod file;
 mod removal;
+mod renames;
+mod set_aside;
 
 use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
@@ -25,8 +27,11 @@ use crate::running::queue::{default_threads, run_tasks};
 use lanefs::FileKind;
 use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
+
+pub(super) use set_aside::Apart;
 
 /// Receiver of the differences. Several threads call it, each for one difference at a time.
 pub(super) type Receiver<'r> = dyn Fn(&Difference) + Sync + 'r;
@@ -40,18 +45,27 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) options: &'e SyncOptions,
     /// Names that only `b` has are differences.
     pub(super) finds_removed: bool,
+    /// Times of `a` without a fraction are any of their second.
+    pub(super) in_seconds: bool,
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,
     /// Names that wait for all others ([`SyncOptions::in_order`]).
     pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
+    pub(super) apart: Apart<A, B>,
 }
 
-/// A name that waits for all others.
+/// A name that waits for others.
 pub(super) struct Waiting<A: Tree, B: Tree> {
     pair: Arc<Pair<A, B>>,
     both: Both,
     node: Node,
+}
+
+/// A name that only `b` has, in a directory of both trees.
+pub(super) struct OldEntry<A: Tree, B: Tree> {
+    pair: Arc<Pair<A, B>>,
+    name: Name,
 }
 
 /// A name of `a`, and the same of `b`. There are as many at a time as a task has names.
@@ -67,12 +81,24 @@ pub(super) enum Task<A: Tree, B: Tree> {
     Directory(Arc<Pair<A, B>>),
     Names(Arc<Pair<A, B>>, Arc<Segment>, Range<usize>),
     Waiting(Vec<Waiting<A, B>>),
+    /// Names that only `a` has.
+    New(Vec<Waiting<A, B>>),
+    /// Names that only `b` has.
+    Old(Vec<OldEntry<A, B>>),
+    Several(Vec<Task<A, B>>),
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares the directories of `top` with all that is below them.
     pub(super) fn run(&self, top: Arc<Pair<A, B>>) {
-        self.run_task(self.options.threads.unwrap_or_else(default_threads), Task::Directory(top));
+        let threads = self.options.threads.unwrap_or_else(default_threads);
+        self.run_task(threads, Task::Directory(top));
+        self.names_apart(threads);
+        self.run_waiting();
+    }
+
+    /// Compares the names that wait for all others so far.
+    fn run_waiting(&self) {
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
         if !waiting.is_empty() {
             waiting.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
@@ -97,6 +123,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     self.end_task(buffers, pair);
                 }
                 Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
+                Task::New(names) => names.into_iter().for_each(|name| self.new_name(queue, buffers, name)),
+                Task::Old(names) => names.into_iter().for_each(|name| self.old_name(buffers, name)),
+                // The last one that is pushed is the next that a thread takes.
+                Task::Several(tasks) => tasks.into_iter().rev().for_each(|task| queue.push(task)),
             },
             || self.job.report_progress(false),
         );
@@ -139,6 +169,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !done {
             return;
         }
+        if let Some(old) = &pair.moved {
+            return self.moved(buffers, pair, old, aspects);
+        }
         let change = pair.made.or((!aspects.is_empty()).then_some(Change::Attributes(aspects)));
         if let Some(change) = change {
             self.differs(pair.path(b""), FileKind::Directory, change);
@@ -147,8 +180,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Passes a difference on.
     fn differs(&self, path: Vec<u8>, kind: FileKind, change: Change) {
-        self.tally.count(change);
-        (self.receiver)(&Difference { path, kind, change });
+        self.is_different(Difference { path, kind, change, from: None });
+    }
+
+    fn is_different(&self, difference: Difference) {
+        self.tally.count(difference.change);
+        (self.receiver)(&difference);
     }
 
     /// [`differs`](Self::differs) for a name that is not a directory.
@@ -164,44 +201,47 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         !self.options.filter.is_empty() && self.options.filter.leaves_out(path, is_dir)
     }
 
-    /// The aspects in which two files of the same type differ. `place`: both directories, and the name in
-    /// them; without a name the directories themselves.
+    /// The aspects in which two files of the same type differ. `dirs`, `names`: both directories, and the
+    /// name in each; without names the directories themselves. `reads_content`: size and time do not tell
+    /// that the content is the same.
     fn compare(
         &self,
         buffers: &mut Buffers,
         dirs: (&A::Dir, &B::Dir),
-        name: Option<&std::ffi::CStr>,
+        names: Option<(&CStr, &CStr)>,
         nodes: (&Node, &Node),
+        reads_content: bool,
     ) -> Result<Aspects, (WhichTree, Failure)> {
         let ((dir_a, dir_b), (a, b)) = (dirs, nodes);
         let in_a = |failure| (WhichTree::A, failure);
         let in_b = |failure| (WhichTree::B, failure);
-        let mut aspects = attributes(&a.meta, &b.meta);
-        let xattrs = self.a.xattrs(buffers, dir_a, name, a).map_err(in_a)?;
-        let other_xattrs = self.b.xattrs(buffers, dir_b, name, b).map_err(in_b)?;
+        let mut aspects = attributes(&a.meta, &b.meta, self.in_seconds);
+        let (name_a, name_b) = names.unzip();
+        let xattrs = self.a.xattrs(buffers, dir_a, name_a, a).map_err(in_a)?;
+        let other_xattrs = self.b.xattrs(buffers, dir_b, name_b, b).map_err(in_b)?;
         let other_xattrs = self.links.xattrs_before(b.meta.id).unwrap_or(other_xattrs);
         aspects |= extended(&xattrs, &other_xattrs);
         let gains_rights = gains_rights((&a.meta, &xattrs), (&b.meta, &other_xattrs));
-        match (a.meta.kind, name) {
+        match (a.meta.kind, names) {
             // Another size is another content.
             (FileKind::File, Some(_)) if self.options.checksum && aspects.has(Aspects::SIZE) => {
                 aspects |= Aspects::CONTENT;
             }
-            (FileKind::Symlink, Some(name)) => {
-                let target = self.a.link_target(dir_a, name, a).map_err(in_a)?;
-                let other = self.b.link_target(dir_b, name, b).map_err(in_b)?;
+            (FileKind::Symlink, Some((name_a, name_b))) => {
+                let target = self.a.link_target(dir_a, name_a, a).map_err(in_a)?;
+                let other = self.b.link_target(dir_b, name_b, b).map_err(in_b)?;
                 aspects |= Aspects::CONTENT.when(target != other);
             }
-            (FileKind::File, Some(name))
-                if (self.options.checksum || gains_rights) && a.meta.size == b.meta.size =>
+            (FileKind::File, Some((name_a, name_b)))
+                if (self.options.checksum || gains_rights || reads_content) && a.meta.size == b.meta.size =>
             {
-                let (file_a, now) = self.a.open(dir_a, name, a).map_err(in_a)?;
+                let (file_a, now) = self.a.open(dir_a, name_a, a).map_err(in_a)?;
                 // The attributes are those of the file that was there before: another one's content says
                 // nothing of them.
                 if now.meta.id != a.meta.id {
                     return Err(in_a(Errno::STALE.into()));
                 }
-                let (file_b, _) = self.b.open(dir_b, name, b).map_err(in_b)?;
+                let (file_b, _) = self.b.open(dir_b, name_b, b).map_err(in_b)?;
                 let (a_file, b_file) = ((self.a, &file_a), (self.b, &file_b));
                 let same = content::is_same(self.job, buffers, a_file, b_file, a.meta.size);
                 aspects |= Aspects::CONTENT.when(!same?);

@@ -113,6 +113,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 path.extend_from_slice(name.name.to_bytes());
                 if self.leaves_out(&path, name.is_dir()) {
                     here.stays = true;
+                } else if self.is_taken(&here.dir, &name) {
+                    // Only where a renaming failed it still has this name.
+                    here.stays |= E::CHANGES;
                 } else if name.is_dir() {
                     let dir = here.dir.clone();
                     open.push(self.open(buffers, &dir, &name)?);

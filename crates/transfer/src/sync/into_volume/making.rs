@@ -3,6 +3,7 @@
 use super::{IntoVolume, attributes_of, id};
 use crate::in_volume::volume::TargetDir;
 use crate::in_volume::volume_entry::{VolumeEntryError, make_directory};
+use crate::on_host::host::CHUNK_BYTES;
 use crate::sync::effect::{Found, Made, There};
 use crate::sync::failure::Failure;
 use crate::sync::node::{Node, Xattrs};
@@ -210,6 +211,7 @@ impl<A: Source> IntoVolume<'_, A> {
                 return Err(Errno::NXIO.into());
             }
             let to = (self.volume, ino);
+            buffers.content.resize(CHUNK_BYTES, 0);
             let copied = self.a.copy(self.job, &mut buffers.content, &file, &node, to)?;
             if copied.changed && tries == TRIES {
                 let what = format!(

@@ -8,7 +8,7 @@ mod attributes;
 mod making;
 
 use super::difference::Aspects;
-use super::effect::{Complete, Effect, Found, Made, There};
+use super::effect::{Complete, Effect, Found, Made, MakeRoom, Renaming, There};
 use super::failure::{Failure, report};
 use super::node::{Name, Node, Xattrs};
 use super::tree::{Buffers, Source};
@@ -17,7 +17,7 @@ use crate::on_host::hostdir::FileId;
 use crate::running::commits::{Commits, LARGE_BYTES};
 use crate::running::job::{TransferJob, count};
 use lanefs::bulk::Change;
-use lanefs::{Code, FileKind, FileSystem, Ino, SetAttr};
+use lanefs::{Code, FileKind, FileSystem, Ino, RenameMode, SetAttr};
 use rustix::io::Errno;
 
 /// A volume that follows the tree `a`.
@@ -95,6 +95,9 @@ impl<A: Source> IntoVolume<'_, A> {
         dir: &Complete<'_, A, VolumeTree<'_>>,
     ) -> Result<(), Failure> {
         let ((from, node), (to, old)) = (dir.a, dir.b);
+        if node.is_implied && old.is_some() {
+            return Ok(());
+        }
         let has_other_lists = old.is_none() || dir.aspects.has(Aspects::ACL | Aspects::XATTR);
         if has_other_lists {
             let xattrs = self.a.xattrs(buffers, from, None, node)?;
@@ -116,19 +119,41 @@ impl<A: Source> Effect<A, VolumeTree<'_>> for IntoVolume<'_, A> {
         found: &Found<'_, A>,
         to: Option<&VolumeDir>,
         there: There,
+        make_room: MakeRoom<'_>,
     ) -> Option<Made<VolumeDir>> {
-        let _making = (found.node.meta.size <= LARGE_BYTES).then(|| self.commits.making());
-        let made = to.ok_or_else(no_place).and_then(|to| self.make(buffers, found, *to, there));
+        let made = with_room(buffers, make_room, |buffers| {
+            let _making = (found.node.meta.size <= LARGE_BYTES).then(|| self.commits.making());
+            let made = self.make(buffers, found, *to.ok_or_else(no_place)?, there)?;
+            count(made.1);
+            Ok(made.0)
+        });
         match made {
-            Ok((made, counter)) => {
-                count(counter);
-                Some(made)
-            }
+            Ok(made) => Some(made),
             Err(failure) => {
                 self.failed((found.path)(), failure);
                 None
             }
         }
+    }
+
+    fn rename(
+        &self,
+        buffers: &mut Buffers,
+        renaming: &Renaming<'_, VolumeTree<'_>>,
+        make_room: MakeRoom<'_>,
+    ) -> bool {
+        let (dir, old) = renaming.from;
+        let renamed = with_room(buffers, make_room, |_| {
+            let _making = self.commits.making();
+            let to = renaming.to.ok_or_else(no_place)?;
+            let (old, mode) = (old.name.to_bytes(), RenameMode::NoReplace);
+            Ok(self.volume.rename(dir.ino, old, to.ino, renaming.name, mode)?)
+        });
+        if let Err(failure) = renamed {
+            report(self.job, (renaming.path)(), "cannot rename in the volume", failure);
+            return false;
+        }
+        true
     }
 
     fn link(
@@ -184,6 +209,18 @@ impl<A: Source> Effect<A, VolumeTree<'_>> for IntoVolume<'_, A> {
 
     fn between(&self) {
         self.commits.commit_if_due(self.job);
+    }
+}
+
+/// Tries a change once more if the volume is full and names that are to be removed make room.
+fn with_room<T>(
+    buffers: &mut Buffers,
+    make_room: MakeRoom<'_>,
+    change: impl Fn(&mut Buffers) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match change(buffers) {
+        Err(Failure::Volume(error)) if error.code() == Code::NoSpace && make_room(buffers) => change(buffers),
+        changed => changed,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Syncs and comparisons: the volume is as the tree afterwards, whatever the edits were and whatever failed.
 
+mod archived;
 mod calls;
 mod edits;
 mod faults;
@@ -7,6 +8,7 @@ mod hard_links;
 mod link_lines;
 mod planted;
 mod property;
+mod renames;
 mod watched;
 
 use crate::common::*;

@@ -94,3 +94,36 @@ fn what_is_outside_of_the_scope_is_neither_read_nor_changed() {
     assert!(!left.is_empty() && left.iter().all(|line| line.contains(" e")), "{left:?}");
     assert_volume_has(&volume, &tree);
 }
+
+#[test]
+fn a_link_in_the_place_of_a_watched_directory_leads_nowhere() {
+    let temp = tempfile::tempdir().unwrap();
+    let (tree, outside) = (temp.path().join("tree"), temp.path().join("outside"));
+    for dir in [&tree, &outside] {
+        fs::create_dir_all(dir.join("d/e")).unwrap();
+        fs::write(dir.join("d/e/file"), dir.as_os_str().as_encoded_bytes()).unwrap();
+    }
+    let mut watch = TreeWatch::new(&tree, &Filter::default(), &never).unwrap();
+    let volume = volume(64);
+    sync(&volume, &tree, &deleting());
+    // The kernel tells of a directory that is a link by the time that the watch looks at it.
+    fs::create_dir_all(tree.join("new/e")).unwrap();
+    fs::rename(tree.join("d"), tree.join("d2")).unwrap();
+    for name in ["d", "new"] {
+        let _ = fs::remove_dir_all(tree.join(name));
+        std::os::unix::fs::symlink(outside.join("d"), tree.join(name)).unwrap();
+    }
+    let mut follow = || match watch.now(&never).unwrap() {
+        WatchOutcome::Changed(scope) => Some(sync(&volume, &tree, &within(scope))),
+        WatchOutcome::Nothing => None,
+        WatchOutcome::Overflow => panic!("so few changes"),
+    };
+    assert!(follow().is_some());
+    assert_volume_has(&volume, &tree);
+    assert_eq!(volume.read_link("/in/d").unwrap(), outside.join("d").as_os_str().as_encoded_bytes());
+    assert_eq!(volume.read_link("/in/new").unwrap(), outside.join("d").as_os_str().as_encoded_bytes());
+    // A change outside is not told, or costs a look that finds nothing.
+    fs::write(outside.join("d/e/file"), "changed").unwrap();
+    assert!(follow().is_none_or(|lines| lines.is_empty()));
+    assert_volume_has(&volume, &tree);
+}

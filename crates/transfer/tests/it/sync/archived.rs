@@ -1,0 +1,111 @@
+//! Volumes that follow an archive: they are as the tree that was packed.
+
+use super::edits::Editor;
+use super::*;
+use std::fs;
+
+/// Unpacks an archive into a volume in memory.
+fn unpacked(bytes: Vec<u8>) -> UnpackedArchive {
+    let source = ArchiveSource::StandardInput(Box::new(std::io::Cursor::new(bytes)));
+    unpack_archive(volume(64), source, &ImportOptions::default(), control()).unwrap()
+}
+
+fn sync_archive(volume: &Volume, archive: &UnpackedArchive, options: &SyncOptions) -> Vec<String> {
+    let found = Mutex::new(Vec::new());
+    let receiver = |difference: &Difference| found.lock().unwrap().push(difference.clone());
+    let report = sync_tree(volume, Side::Archive(archive), b"/in", options, &receiver, control()).unwrap();
+    assert_clean(&report.report);
+    lines(found)
+}
+
+/// Sockets are in no archive.
+fn remove_sockets(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
+        if kind.is_dir() {
+            remove_sockets(&path);
+        } else if std::os::unix::fs::FileTypeExt::is_socket(&kind) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_volume_that_follows_archives_is_as_the_tree_that_was_packed() {
+    for seed in 401..=404 {
+        let temp = tempfile::tempdir().unwrap();
+        let (tree, archive) = (temp.path().join("tree"), temp.path().join("a.tar.gz"));
+        let mut editor = Editor::new(seed, &tree);
+        let (source, follower) = (volume(64), volume(64));
+        for _ in 0..4 {
+            editor.edit(60);
+            remove_sockets(&tree);
+            sync(&source, &tree, &deleting());
+            let (target, options) = (ArchiveTarget::File(&archive), ExportOptions::default());
+            let options = ExportOptions { overwrite: true, ..options };
+            assert_clean(&export_archive(&source, b"/in", target, &options, control()).unwrap());
+            let archive = unpacked(fs::read(&archive).unwrap());
+            assert_eq!(archive.report.problems, []);
+            let (from, to) = (Side::Archive(&archive), Side::Volume(&source, b"/in"));
+            assert_eq!(diff(from, to, &deleting()), [""; 0], "seed {seed}");
+            sync_archive(&follower, &archive, &deleting());
+            assert_volume_has(&follower, &tree);
+            assert_eq!(sync_archive(&follower, &archive, &deleting()), [""; 0], "seed {seed}");
+        }
+    }
+}
+
+/// A header with this name, of a file without content, of 1 January 2020.
+fn member(name: &str) -> [u8; 512] {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    for (at, field) in [
+        (100, "0000640\0"),
+        (108, "0000000\0"),
+        (116, "0000000\0"),
+        (124, "00000000000\0"),
+        (136, "13603057600\0"),
+    ] {
+        header[at..at + field.len()].copy_from_slice(field.as_bytes());
+    }
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = b'0';
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    header
+}
+
+#[test]
+fn times_of_an_archive_have_seconds_and_implied_directories_no_attributes() {
+    let archive = unpacked([&member("d/f")[..], &[0; 1024]].concat());
+    assert_eq!(archive.report.problems, []);
+    let volume = volume(64);
+    assert_eq!(sync_archive(&volume, &archive, &deleting()).len(), 3);
+    let mut mtime = volume.resolve("/in/d/f").unwrap().mtime;
+    assert_eq!(mtime.0, 1_577_836_800_000_000_000 + mtime.0 % 86_400_000_000_000);
+    for (add, differs) in [(999_999_999, false), (1, true)] {
+        mtime.0 += add;
+        let set = lanefs::SetAttr { mtime: Some(mtime), ..Default::default() };
+        volume.set_attributes("/in/d/f", &set).unwrap();
+        let set = lanefs::SetAttr { perm: Some(0o700), mtime: Some(mtime), ..Default::default() };
+        volume.set_attributes("/in/d", &set).unwrap();
+        let found = sync_archive(&volume, &archive, &deleting());
+        assert_eq!(found, if differs { vec![">f..t...... d/f"] } else { vec![] });
+    }
+    assert_eq!(volume.resolve("/in/d").unwrap().perm, 0o700);
+}
+
+#[test]
+fn an_archive_that_is_empty_or_cut_off_says_so() {
+    let whole = [&member("a")[..], &member("b")[..], &[0; 1024]].concat();
+    assert_eq!(unpacked(whole.clone()).report.problems, []);
+    for bytes in [&[0; 1024][..], &whole[..512], &whole[..1024]] {
+        let problems = unpacked(bytes.to_vec()).report.problems;
+        assert!(problems[0].what.contains("has no end"), "{problems:?}");
+    }
+    for bytes in [&[][..], &whole[..700], b"no archive"] {
+        let source = ArchiveSource::StandardInput(Box::new(std::io::Cursor::new(bytes.to_vec())));
+        assert!(unpack_archive(volume(64), source, &ImportOptions::default(), control()).is_err());
+    }
+}
