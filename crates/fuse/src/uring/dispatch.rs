@@ -94,6 +94,14 @@ fn entry(payload: &mut [u8], entry: &Entry) -> Reply<usize> {
     write(payload, |out| out.entry(entry))
 }
 
+/// Writes a file that was made and is open.
+fn created(payload: &mut [u8], made: &Entry) -> Reply<usize> {
+    write(payload, |out| {
+        out.entry(made);
+        out.opened(abi::KEEP_CACHE);
+    })
+}
+
 /// Writes a value, or its length where the requester asks only for that by a `size` of 0.
 fn sized(payload: &mut [u8], size: u32, value: &[u8]) -> Reply<usize> {
     match size as usize {
@@ -107,7 +115,9 @@ impl RingService {
     /// Serves a request. Returns the length of the reply at the start of `payload`, or the error.
     pub(super) fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
         match request.opcode() {
-            opcode::LOOKUP..=opcode::LINK | opcode::CREATE | opcode::RENAME2 => self.name(request, payload),
+            opcode::LOOKUP..=opcode::LINK | opcode::CREATE | opcode::RENAME2 | opcode::TMPFILE => {
+                self.name(request, payload)
+            }
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FSYNCDIR => self.content(request, payload),
             opcode::FALLOCATE | opcode::LSEEK | opcode::COPY_FILE_RANGE => self.content(request, payload),
             opcode::READDIR | opcode::READDIRPLUS => self.list(request, payload),
@@ -183,10 +193,11 @@ impl RingService {
             opcode::CREATE => {
                 let flags = request.u32(0) as i32;
                 let made = served.create(&by, node, request.name(payload), new_mode(4, 8), flags)?;
-                write(payload, |out| {
-                    out.entry(&made);
-                    out.opened(abi::KEEP_CACHE);
-                })
+                created(payload, &made)
+            }
+            opcode::TMPFILE => {
+                let made = served.create_unnamed(&by, node, new_mode(4, 8))?;
+                created(payload, &made)
             }
             opcode::LINK => {
                 let made = served.link(NodeId(request.u64(0)), node, request.name(payload))?;
