@@ -1,7 +1,6 @@
 //! Names, listings, extended attributes, special files, and many threads at once.
 
 use crate::posix::support::{Mounted, names, pattern, wait_for_clock};
-use lanefs_fuse::Transport;
 use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -180,10 +179,6 @@ fn a_file_without_a_name_gets_one_or_goes() {
         let flags = flags | OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         rustix::fs::open(m.dir.path(), flags, Mode::from_raw_mode(0o640)).map(File::from)
     };
-    if crate::mount_options().transport == Transport::Device {
-        assert_eq!(open(OFlags::empty()).map(drop), Err(Errno::OPNOTSUPP), "the library has no such request");
-        return m.end();
-    }
     let link = |file: &File| {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         rustix::fs::linkat(CWD, path, CWD, m.path("f"), AtFlags::SYMLINK_FOLLOW)
