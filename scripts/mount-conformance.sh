@@ -1,10 +1,12 @@
 #!/bin/sh
 # Runs the test suites of other projects on mounted volumes, in memory and in a file.
 #
-#   [SEEDS="1 2 3"] [IMAGES="mem:4G FILE"] scripts/mount-conformance.sh LANEFS TOOLS [STEPS]
+#   [SEEDS="1 2 3"] [IMAGES="mem:4G FILE"] [TRANSPORTS="dev uring"] \
+#       scripts/mount-conformance.sh LANEFS TOOLS [STEPS]
 #
 # LANEFS is the program, TOOLS the folder to install the testers in, STEPS the steps of each fsx [default:
-# 1,000,000], SEEDS the seeds of fsx, IMAGES the volumes; files among them are made again.
+# 1,000,000], SEEDS the seeds of fsx, IMAGES the volumes; files among them are made again. TRANSPORTS are the
+# ways of the kernel's requests; for rings the script switches the kernel's parameter on, and back at its end.
 #
 # * pjdfstest: every test that applies; docs/semantics.md lists the others.
 # * fsx: all its operations, with several seeds, alone and two at once.
@@ -30,7 +32,10 @@ work=$(mktemp -d) || exit 2
 # Other users must get through.
 chmod 755 "$work"
 mkdir "$work/one" "$work/two"
+switch=/sys/module/fuse/parameters/enable_uring
+before=
 tidy() {
+    [ -n "$before" ] && echo "$before" >"$switch"
     for dir in one two; do mountpoint -q "$work/$dir" && umount -l "$work/$dir"; done
     rm -rf "$work"
 }
@@ -101,10 +106,12 @@ one_fio() { # directory, name, 1 past the cache or 0 through it
         { fail "fio, $2: $(tail -n 3 "$work/fio-$2.log" | tr '\n' ' ')"; return 1; }
 }
 
-for image in ${IMAGES:-mem:4G "$work/volume.lane"}; do
-    case $image in mem:*) kind="in memory" ;; *) kind="in a file"; "$lanefs" mkfs -q "$image" --size 4G || exit 1 ;; esac
-    "$lanefs" mount -q "$image" "$work/one" || exit 1
-    "$lanefs" mount -q mem:256M "$work/two" || exit 1
+all_tests() { # image, transport
+    image=$1 transport=$2
+    case $image in mem:*) kind="in memory" ;; *) kind="in a file"; "$lanefs" mkfs -q --force "$image" --size 4G || exit 1 ;; esac
+    kind="$kind, requests by $transport"
+    "$lanefs" mount -q -o "transport=$transport" "$image" "$work/one" || exit 1
+    "$lanefs" mount -q -o "transport=$transport" mem:256M "$work/two" || exit 1
     say "pjdfstest, a volume $kind"
     if ! "$tools/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/one" -s "$work/two" >"$work/pjdfstest.log" 2>&1; then
         fail "pjdfstest: $(grep -A1 FAILED "$work/pjdfstest.log" | tr '\n' ' ')"
@@ -128,6 +135,24 @@ for image in ${IMAGES:-mem:4G "$work/volume.lane"}; do
     fi
     for dir in one two; do "$lanefs" umount "$work/$dir" || fail "umount"; done
     case $image in mem:*) ;; *) "$lanefs" fsck "$image" || fail "fsck" ;; esac
+}
+
+# True where the kernel has this transport.
+has() {
+    [ "$1" = uring ] || return 0
+    [ -w "$switch" ] || { say "not tried: rings, which Linux has from 6.14 on: no $switch"; return 1; }
+    [ -n "$before" ] || before=$(cat "$switch")
+    echo Y >"$switch"
+    "$lanefs" mount -q -o transport=uring mem:16M "$work/one" 2>"$work/rings.log" ||
+        { say "not tried: rings: $(cat "$work/rings.log")"; return 1; }
+    "$lanefs" umount "$work/one"
+}
+
+for transport in ${TRANSPORTS:-dev uring}; do
+    has "$transport" || continue
+    for image in ${IMAGES:-mem:4G "$work/volume.lane"}; do
+        all_tests "$image" "$transport"
+    done
 done
 [ "$failures" -eq 0 ] || { say "$failures failed"; exit 1; }
 say "all passed"

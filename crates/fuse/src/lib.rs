@@ -10,7 +10,7 @@
 //! |---|---|
 //! | vocabulary | `error`, `options`, [`logging`], [`daemon`]: a background process |
 //! | the kernel | `kernel`: the system calls that mount and unmount, [`table`]: its table of mounts, mounts that are held, [`processes`]: those that use a mount, [`ending`]: whether a server still closes its volume |
-//! | requests | `requests`: one line for each, types, replies, the kernel's caches, the state that a remount changes; `uring`: requests through rings |
+//! | requests | `requests`: one line for each, the words of the kernel's interface, the kernel's caches, the state that a remount changes; `device`: the agreement with the kernel, requests through `/dev/fuse`; `uring`: requests through rings |
 //! | mounts | [`find`]: the mount of an image or a directory, none of whose names is believed; `mover`: to another version of the volume; `session`: start, service, end |
 //! | changes of a mount | [`remount`], [`unmount`] |
 //!
@@ -25,10 +25,11 @@
 //!   mappings.
 //!
 //! This crate knows neither the inside of a volume nor the command line.
-// The memory that the kernel writes is excepted, in one module of `uring`.
+// The memory that the kernel writes is excepted, in one module of `uring`, and one control in `kernel`.
 #![deny(unsafe_code)]
 
 pub mod daemon;
+mod device;
 mod error;
 pub mod find;
 mod kernel;

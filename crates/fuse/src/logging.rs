@@ -59,8 +59,7 @@ pub fn start(destination: Destination) -> io::Result<()> {
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Informational messages of the library are of no use to administrators.
-        metadata.level() <= if metadata.target().starts_with("fuser") { Level::Warn } else { Level::Info }
+        metadata.level() <= Level::Info
     }
 
     fn log(&self, record: &Record<'_>) {

@@ -1,13 +1,13 @@
 //! Mounts: start, service, end.
 
+use crate::device::{self, Wishes};
 use crate::error::{Error, Result};
 use crate::find;
 use crate::kernel::{self, MountHandle, UnmountMode, ending, processes, table};
 use crate::mover::Mover;
 use crate::options::{Options, Transport};
-use crate::requests::{Agreed, KernelCache, MountPoint, MountState, Server, StateWatch};
+use crate::requests::{KernelCache, MountPoint, MountState, RequestService, StateWatch};
 use crate::uring;
-use fuser::{Config, Session, SessionACL};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
 use lanefs_serve::command::{CommandSocket, Executor};
@@ -15,10 +15,9 @@ use lanefs_serve::{ServeOptions, Served, Statistics};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -110,27 +109,15 @@ impl Mount {
             uring::check().map_err(|error| Error::io("transport=uring: making a ring", &error))?;
         }
         let connection = kernel::mount(&dir, options)?;
-        let notifications = connection.try_clone().map_err(|error| Error::io("the connection", &error))?;
-        let (sender, events) = channel();
-        let mut config = Config::default();
-        config.n_threads = Some(threads);
-        // Each thread has a connection of its own, so that replies do not share a queue.
-        config.clone_fd = true;
-        let hears_of_opens = options.access_times == AccessTimes::Always;
-        let server = Server::new(Arc::clone(&served), Arc::clone(&state), hears_of_opens, wants_rings);
-        let agreed = server.agreed();
-        let started = Session::from_fd(server, connection, SessionACL::All, config)
-            .map_err(|error| Error::io("initialising the connection to the kernel", &error))
-            .and_then(|session| match wants_rings {
-                true => start_rings(&served, &state, &agreed, &notifications).map(|()| session),
-                false => Ok(session),
-            });
-        let session = started.inspect_err(|_| {
+        let wishes = Wishes { opens: options.access_times == AccessTimes::Always, rings: wants_rings };
+        let started = begin(&served, &state, &connection, wishes);
+        let (service, notifications) = started.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             // A thread that ends later must not keep the volume.
             drop(served.end());
         })?;
-        let (notifier, disconnected) = (session.notifier(), sender.clone());
+        let (sender, events) = channel();
+        let disconnected = sender.clone();
         let mut mount = Mount {
             served,
             dir,
@@ -143,7 +130,7 @@ impl Mount {
             phase: Phase::Serving,
         };
         let serve = move || {
-            if let Err(error) = session.run() {
+            if let Err(error) = device::serve(&service, connection, threads) {
                 log::error!("the connection to the kernel failed: {error}");
             }
             let _ = disconnected.send(Event::Disconnected);
@@ -152,7 +139,7 @@ impl Mount {
             .name("lanefs-mount".to_owned())
             .spawn(serve)
             .map_err(|error| Error::io("starting a thread", &error))?;
-        let kernel = Arc::new(KernelCache { notifier, connection: notifications });
+        let kernel = Arc::new(KernelCache(notifications));
         // The thread above, which ends later, must not keep the volume of somebody else.
         mount.served.observe(kernel).inspect_err(|_| drop(mount.served.end()))?;
         rustix::fs::statfs(&mount.dir).map_err(|errno| {
@@ -303,21 +290,30 @@ impl Mount {
     }
 }
 
-/// Starts the threads of all rings, which the mount was asked for.
+/// Agrees with the kernel, and starts the threads of all rings where the mount is to have them. Returns the
+/// service of requests, and the connection for notifications.
 ///
 /// # Errors
 /// [`Error::Option`]: the kernel does not use rings. [`Error::Host`].
-fn start_rings(
+fn begin(
     served: &Arc<Served>,
     state: &Arc<MountState>,
-    agreed: &Agreed,
     connection: &OwnedFd,
-) -> Result<()> {
-    if !agreed.rings.load(Relaxed) {
+    wishes: Wishes,
+) -> Result<(Arc<RequestService>, OwnedFd)> {
+    let failed = |what: &'static str| move |error: std::io::Error| Error::io(what, &error);
+    let notifications = connection.try_clone().map_err(failed("the connection"))?;
+    let agreement = device::agree(connection.as_fd(), wishes)
+        .map_err(failed("initialising the connection to the kernel"))?;
+    let (served, state) = (Arc::clone(served), Arc::clone(state));
+    let service = Arc::new(RequestService { served, state, no_open: agreement.no_open });
+    if wishes.rings && !agreement.rings {
         return Err(Error::Option(NO_RINGS.to_owned()));
     }
-    uring::start(served, state, agreed.no_open.load(Relaxed), connection)
-        .map_err(|error| Error::io("transport=uring: starting the queues", &error))
+    if wishes.rings {
+        uring::start(&service, connection).map_err(failed("transport=uring: starting the queues"))?;
+    }
+    Ok((service, notifications))
 }
 
 /// The choices for the service of a mount.

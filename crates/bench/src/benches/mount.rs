@@ -11,8 +11,11 @@ mod list;
 mod metadata;
 mod passthrough;
 mod processors;
+mod requests;
 mod rows;
 mod sizes;
+mod source;
+mod tree;
 
 pub use passthrough::{PassthroughArgs, run_passthrough};
 pub use rows::row_names;
@@ -61,5 +64,6 @@ fn measure(bench: &mut MountBench) -> Result<()> {
     bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
     bench.part("a large file", &rows::DATA, data::measure)?;
     bench.part("small files", &[rows::COLD], cold::measure)?;
-    bench.part("ls -lR", &[rows::LIST], list::measure)
+    bench.part("ls -lR", &[rows::LIST], list::measure)?;
+    bench.part("a tree", &rows::TREE, tree::measure)
 }

@@ -38,4 +38,5 @@ mod shell;
 mod sync;
 mod synopsis;
 mod terminal;
+mod transports;
 mod volumes;

@@ -14,7 +14,7 @@ use rustix::net::{
 use std::ffi::{CString, OsString};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -37,6 +37,21 @@ pub(crate) fn mount(dir: &Path, options: &Options) -> Result<OwnedFd> {
         }
     }
     mount_by_helper(dir, options)
+}
+
+/// Returns a further connection to the kernel's side of a mount: one that has a queue of replies of its own.
+///
+/// # Errors
+/// The host's.
+#[allow(unsafe_code, reason = "a control of the device, with a number as its argument")]
+pub(crate) fn clone_connection(connection: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
+    const FUSE_DEV_IOC_CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
+    let further = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let number = connection.as_raw_fd() as u32;
+    // SAFETY: the control reads a number of four bytes, that of an open descriptor, and changes no memory of
+    // this process.
+    unsafe { rustix::ioctl::ioctl(&further, rustix::ioctl::Setter::<FUSE_DEV_IOC_CLONE, u32>::new(number))? };
+    Ok(further)
 }
 
 /// Mounts by system calls.

@@ -8,6 +8,6 @@ pub mod processes;
 pub mod table;
 
 pub(crate) use calls::{
-    MAX_WRITE_BYTES, UnmountMode, bind, mount, raise_readahead, remount, restrict, unmount,
+    MAX_WRITE_BYTES, UnmountMode, bind, clone_connection, mount, raise_readahead, remount, restrict, unmount,
 };
 pub(crate) use handle::MountHandle;

@@ -1,13 +1,12 @@
-//! The way of the kernel's requests to the service, and of notifications to the kernel. Each request is one
-//! line. The folder knows the library's types, and must never know a rule of POSIX.
+//! The requests of the kernel to the service, by whichever way they come, and notifications to the kernel.
+//! Each request is one line or two. The folder knows the words of the kernel's interface, and must never know
+//! a rule of POSIX.
 
-mod buffer;
-mod convert;
+pub(crate) mod abi;
+mod dispatch;
 mod notify;
-mod replies;
-mod server;
 mod state;
 
+pub(crate) use dispatch::{Request, RequestService};
 pub(crate) use notify::KernelCache;
-pub(crate) use server::{Agreed, Server};
 pub(crate) use state::{MountPoint, MountState, StateWatch};

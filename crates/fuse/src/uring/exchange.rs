@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "the kernel writes memory whose address it was told")]
 
-use super::abi::{self, HEADER_BYTES, u32_at, u64_at};
+use crate::requests::abi::{self, HEADER_BYTES, u32_at, u64_at};
 use io_uring::{IoUring, cqueue, opcode::UringCmd80, squeue, types::Fd};
 use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

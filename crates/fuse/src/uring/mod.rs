@@ -5,13 +5,10 @@
 //!
 //! The folder knows the words of the kernel's interface, and must never know a rule of POSIX.
 
-mod abi;
-mod dispatch;
 mod exchange;
 mod queues;
 
-use crate::requests::MountState;
-use lanefs_serve::Served;
+use crate::requests::RequestService;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,14 +17,8 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The host's. The connection is of no use then.
-pub(crate) fn start(
-    served: &Arc<Served>,
-    state: &Arc<MountState>,
-    no_open: bool,
-    device: &impl AsFd,
-) -> io::Result<()> {
-    let (served, state) = (Arc::clone(served), Arc::clone(state));
-    queues::start(&Arc::new(dispatch::RingService { served, state, no_open }), device)
+pub(crate) fn start(service: &Arc<RequestService>, device: &impl AsFd) -> io::Result<()> {
+    queues::start(service, device)
 }
 
 /// Checks whether this process may make rings. The kernel says only in a connection whether it uses them.

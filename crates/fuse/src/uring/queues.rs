@@ -1,8 +1,8 @@
 //! The threads of all queues. A queue belongs to a processor; its requests are those of the processes there.
 
-use super::dispatch::{Request, RingService};
 use super::exchange::Exchange;
 use crate::kernel::MAX_WRITE_BYTES;
+use crate::requests::{Request, RequestService};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,9 +21,9 @@ const FEW_QUEUES: usize = 8;
 ///
 /// # Errors
 /// The host's. The connection is of no use then.
-pub(super) fn start(service: &Arc<RingService>, device: &impl AsFd) -> io::Result<()> {
+pub(super) fn start(service: &Arc<RequestService>, device: &impl AsFd) -> io::Result<()> {
     let queues = possible_processors()?;
-    let threads = if queues <= FEW_QUEUES { THREADS_OF_FEW } else { THREADS_OF_MANY };
+    let threads = threads_of_each(queues);
     let (started, all_started) = channel();
     for queue in 0..queues {
         for _ in 0..threads {
@@ -38,6 +38,11 @@ pub(super) fn start(service: &Arc<RingService>, device: &impl AsFd) -> io::Resul
     all_started.into_iter().collect()
 }
 
+/// Returns the number of threads, and of exchanges, of each of so many queues.
+fn threads_of_each(queues: usize) -> usize {
+    if queues <= FEW_QUEUES { THREADS_OF_FEW } else { THREADS_OF_MANY }
+}
+
 /// Returns the number of processors that the kernel may ever have: that of its queues.
 fn possible_processors() -> io::Result<usize> {
     // A range such as `0-15`; other forms are of machines whose last number counts, too.
@@ -47,7 +52,7 @@ fn possible_processors() -> io::Result<usize> {
 }
 
 /// Serves the requests of one exchange until the connection ends.
-fn run(service: &RingService, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
+fn run(service: &RequestService, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
     // A processor that is off, or not for this process, has its queue all the same.
     let mut own = CpuSet::new();
     if usize::from(queue) < CpuSet::MAX_CPU {
@@ -77,10 +82,21 @@ fn run(service: &RingService, device: OwnedFd, queue: u16, started: Sender<io::R
 }
 
 /// Waits for a request and serves it.
-fn serve_one(service: &RingService, exchange: &mut Exchange) -> io::Result<()> {
+fn serve_one(service: &RequestService, exchange: &mut Exchange) -> io::Result<()> {
     exchange.wait()?;
     let Some((header, payload)) = exchange.parts() else { return Ok(()) };
     let request = Request { header, payload_bytes: Exchange::payload_bytes(header) };
     let (unique, answer) = (request.unique(), service.serve(&request, payload));
     exchange.reply(unique, answer.map_err(|errno| errno.code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_by_the_number_of_processors() {
+        let mebibytes = |queues| queues * threads_of_each(queues) * MAX_WRITE_BYTES as usize / (1 << 20);
+        assert_eq!([1, 2, 8, 9, 256].map(mebibytes), [4, 8, 32, 18, 512]);
+    }
 }

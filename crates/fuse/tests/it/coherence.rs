@@ -3,7 +3,7 @@
 
 use lanefs::{Attr, Caller, CreateOptions, FileKind, Ino, RenameMode, SetAttr, Volume};
 use lanefs_fuse::client::CommandSpec;
-use lanefs_fuse::{CommandRequest, Mount, Service, Statistics, find};
+use lanefs_fuse::{CommandRequest, Mount, Operation, Service, Statistics, find};
 use lanefs_testkit::settings::Seeds;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -400,4 +400,83 @@ fn what_changes_while_the_kernel_asks_is_seen() {
         end.store(true, Ordering::Relaxed);
     });
     both.mount.stop().unwrap();
+}
+
+/// Looks at each kind of data that the kernel keeps; returns all that it sees.
+fn look(top: &Path) -> Vec<String> {
+    let meta = |name: &str| fs::symlink_metadata(top.join(name)).map(|meta| shown(&meta)).ok();
+    let mut names: Vec<_> = fs::read_dir(top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    vec![
+        format!("missing names: {:?} {:?}", meta("new"), meta("e/a")),
+        format!("attributes: {:?}", meta("f")),
+        format!("content: {:?}", fs::read_to_string(top.join("f")).ok()),
+        format!("a listing: {names:?}"),
+        format!("the target of a link: {:?}", fs::read_link(top.join("l")).ok()),
+        format!("names in a directory: {:?}", meta("d/a")),
+    ]
+}
+
+/// Requests so far for which a process waits.
+fn requests(mount: &Mount) -> u64 {
+    let all = mount.statistics().snapshot();
+    all.iter().filter(|one| one.operation != Operation::Forget).map(|one| one.count).sum()
+}
+
+/// Makes all kinds of cached data, changes them by `change`, and compares with the same on the host.
+fn keeps_and_drops(way: &str, change: impl Fn(&Both, &[Op])) {
+    let (both, host) = (Both::new(), tempfile::tempdir().unwrap());
+    let path = |text: &str| text.to_string();
+    let first = [
+        Op::Create(path("f")),
+        Op::Write(path("f"), 0, b"text".to_vec()),
+        Op::Chmod(path("f"), 0o600),
+        Op::Symlink(path("l"), path("target")),
+        Op::Mkdir(path("d")),
+        Op::Create(path("d/a")),
+    ];
+    let second = [
+        Op::Create(path("new")),
+        Op::Write(path("f"), 2, b"other".to_vec()),
+        Op::Chmod(path("f"), 0o640),
+        Op::Unlink(path("l")),
+        Op::Symlink(path("l"), path("elsewhere")),
+        Op::Rename(path("d"), path("e")),
+    ];
+    for op in &first {
+        op.through_files(both.dir.path()).unwrap();
+        op.through_files(host.path()).unwrap();
+    }
+    // Reading changes times, for which the kernel asks once more.
+    let (_, before) = (look(both.dir.path()), look(both.dir.path()));
+    assert_eq!(before, look(host.path()), "{way}");
+    let asked = requests(&both.mount);
+    assert_eq!((look(both.dir.path()), requests(&both.mount) - asked), (before, 0), "{way}: all is kept");
+    change(&both, &second);
+    second.iter().for_each(|op| op.through_files(host.path()).unwrap());
+    let (seen, expected) = (look(both.dir.path()), look(host.path()));
+    for (seen, expected) in seen.iter().zip(&expected) {
+        assert_eq!(seen, expected, "{way}");
+    }
+    compare_with_the_volume(&both);
+    both.mount.stop().unwrap();
+}
+
+#[test]
+fn what_the_kernel_keeps_costs_no_request_until_a_command_changes_it() {
+    keeps_and_drops("a command", |both, ops| assert!(both.command(ops)));
+}
+
+#[test]
+fn what_the_kernel_keeps_costs_no_request_until_a_second_mount_changes_it() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: a second mount takes root");
+        return;
+    }
+    keeps_and_drops("a second mount", |both, ops| {
+        let second = tempfile::tempdir().unwrap();
+        rustix::mount::mount_bind(both.dir.path(), second.path()).unwrap();
+        ops.iter().for_each(|op| op.through_files(second.path()).unwrap());
+        rustix::mount::unmount(second.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    });
 }

@@ -7,6 +7,7 @@ use crate::statistics::Operation;
 use crate::versions::OpenVersion;
 use crate::versions::{Entry, NodeId};
 use lanefs::{Attr, Caller, Code, FileKind, Ino, SetAttr, Volume};
+use std::cell::Cell;
 
 const OWNER: Caller = Caller::OWNER;
 /// Write and search permission of one class of users.
@@ -168,6 +169,27 @@ impl Served {
                 Err(Errno::EEXIST) if flags & O_EXCL == 0 => Ok(volume.give_named(dir, name)?),
                 made => made,
             }
+        })
+    }
+
+    /// Makes a regular file without a name, for `open(2)` with `O_TMPFILE`. [`link`](Self::link) may give it
+    /// one; otherwise it ends with the client's last reference.
+    ///
+    /// # Errors
+    /// Those of [`Volume::create_unnamed`].
+    pub fn create_unnamed(&self, requester: &Requester<'_>, dir: NodeId, mode: NewMode) -> Reply<Entry> {
+        self.with_entry(Operation::Create, dir, |volume| {
+            let dir = volume.numbers.ino(dir);
+            let perm = masked(volume, dir, mode)?;
+            let held = Cell::new(None);
+            let made = self.make(volume, requester, dir, false, |identity| {
+                let made = volume.create_unnamed(identity, dir, perm)?;
+                held.set(Some(made.ino));
+                Ok(made)
+            });
+            // The client has a reference of its own now, or the file goes.
+            held.take().map_or(Ok(()), |ino| volume.release(ino, 1))?;
+            made
         })
     }
 

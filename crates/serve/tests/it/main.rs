@@ -14,4 +14,5 @@ mod model;
 mod observers;
 mod posix;
 mod times;
+mod unnamed;
 mod versions;

@@ -15,10 +15,27 @@ pub(super) const COLD: &str = "mount-read-small-cold";
 /// Row of the listing.
 pub(super) const LIST: &str = "mount-ls-lr";
 
+/// Rows of a tree, in the order in which its programs run.
+pub(super) const TREE: [&str; 12] = [
+    "mount-tree-tar-x",
+    "mount-tree-find",
+    "mount-tree-ls-lr",
+    "mount-tree-du",
+    "mount-tree-grep-r",
+    "mount-tree-cp-a",
+    "mount-tree-diff-r",
+    "mount-tree-chmod-r",
+    "mount-tree-git-add",
+    "mount-tree-git-status",
+    "mount-tree-sqlite",
+    "mount-tree-rm-rf",
+];
+
 /// Lists every row on `cores` cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
     let data = DATA.map(String::from).into_iter();
-    metadata_names(cores).into_iter().chain(data).chain([COLD.into(), LIST.into()]).collect()
+    let tree = TREE.map(String::from).into_iter();
+    metadata_names(cores).into_iter().chain(data).chain([COLD.into(), LIST.into()]).chain(tree).collect()
 }
 
 pub(super) fn metadata_names(cores: usize) -> Vec<String> {
@@ -38,6 +55,6 @@ mod tests {
     #[test]
     fn the_documentation_names_every_row() {
         assert_documented(row_names(8));
-        assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2);
+        assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2 + TREE.len());
     }
 }

@@ -16,6 +16,8 @@ pub struct Sizes {
     pub listed_directories: usize,
     /// Files in each of them.
     pub listed_files: usize,
+    /// Files of the tree on which people's programs run.
+    pub tree_files: usize,
 }
 
 impl Sizes {
@@ -26,6 +28,7 @@ impl Sizes {
         cold_files: 40_000,
         listed_directories: 100,
         listed_files: 1_000,
+        tree_files: 10_000,
     };
     /// Some minutes at most.
     pub const QUICK: Sizes = Sizes {
@@ -34,6 +37,7 @@ impl Sizes {
         cold_files: 5_000,
         listed_directories: 20,
         listed_files: 1_000,
+        tree_files: 1_000,
     };
 }
 

@@ -1,10 +1,12 @@
 //! Names, listings, extended attributes, special files, and many threads at once.
 
 use crate::posix::support::{Mounted, names, pattern, wait_for_clock};
-use rustix::fs::{Access, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -126,8 +128,6 @@ fn special_files_links_and_locks_work() {
     let [one, two] = [(); 2].map(|()| File::create(m.path("lock")).unwrap());
     rustix::fs::flock(&one, FlockOperation::LockExclusive).unwrap();
     assert_eq!(rustix::fs::flock(&two, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK));
-    let made = rustix::fs::open(m.path(""), OFlags::TMPFILE | OFlags::RDWR, Mode::RWXU);
-    assert_eq!(made.map(|_| ()), Err(Errno::OPNOTSUPP));
     assert_eq!(
         fs::write(m.path(&"n".repeat(256)), b"").unwrap_err().raw_os_error(),
         Some(Errno::NAMETOOLONG.raw_os_error())
@@ -169,5 +169,32 @@ fn many_threads_make_rename_and_remove_at_once() {
         }
     });
     assert_eq!(names(&m.path("all")).len(), THREADS * (FILES - FILES.div_ceil(3)));
+    m.end();
+}
+
+#[test]
+fn a_file_without_a_name_gets_one_or_goes() {
+    let m = Mounted::new();
+    let open = |flags: OFlags| {
+        let flags = flags | OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        rustix::fs::open(m.dir.path(), flags, Mode::from_raw_mode(0o640)).map(File::from)
+    };
+    let link = |file: &File| {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, path, CWD, m.path("f"), AtFlags::SYMLINK_FOLLOW)
+    };
+    let mut file = open(OFlags::empty()).unwrap();
+    file.write_all(b"text").unwrap();
+    let meta = file.metadata().unwrap();
+    assert_eq!((meta.nlink(), meta.mode() & 0o777, names(m.dir.path()).len()), (0, 0o640, 0));
+    link(&file).unwrap();
+    drop(file);
+    assert_eq!(fs::read(m.path("f")).unwrap(), b"text");
+    assert_eq!(fs::metadata(m.path("f")).unwrap().nlink(), 1);
+    // `O_EXCL`: it never gets a name.
+    let other = open(OFlags::EXCL).unwrap();
+    fs::remove_file(m.path("f")).unwrap();
+    assert_eq!(link(&other), Err(Errno::NOENT));
+    drop(other);
     m.end();
 }

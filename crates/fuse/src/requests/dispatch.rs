@@ -1,8 +1,7 @@
-//! Requests of the kernel as they lie in an exchange, and their replies. Each request is one line or two, as
-//! in `requests::server`, which has those that come through the device.
+//! Requests of the kernel and their replies, by whichever way they come. Each request is one line or two.
 
 use super::abi::{self, Out, opcode, u32_at, u64_at, valid};
-use crate::requests::MountState;
+use super::state::MountState;
 use lanefs::{FileKind, SetAttr, Time};
 use lanefs_serve::{
     Entry, EntrySink, Errno, Groups, Lookup, NameSink, NewMode, NodeId, OpenFlags, Reply, Requester, Room,
@@ -11,27 +10,28 @@ use lanefs_serve::{
 use std::sync::Arc;
 
 /// The service of the requests of one mount.
-pub(super) struct RingService {
-    pub(super) served: Arc<Served>,
-    pub(super) state: Arc<MountState>,
+pub(crate) struct RequestService {
+    pub(crate) served: Arc<Served>,
+    pub(crate) state: Arc<MountState>,
     /// True where the kernel opens and closes files without a request: a handle has no state.
-    pub(super) no_open: bool,
+    pub(crate) no_open: bool,
 }
 
 /// A request: its header, its first argument, and the bytes of its payload. The rest of its arguments is at
 /// the start of the payload; the reply takes their place.
-pub(super) struct Request<'h> {
-    pub(super) header: &'h [u8],
-    pub(super) payload_bytes: usize,
+pub(crate) struct Request<'h> {
+    pub(crate) header: &'h [u8],
+    pub(crate) payload_bytes: usize,
 }
 
 impl Request<'_> {
     /// Number that the reply repeats.
-    pub(super) fn unique(&self) -> u64 {
+    pub(crate) fn unique(&self) -> u64 {
         u64_at(self.header, 8)
     }
 
-    fn opcode(&self) -> u32 {
+    /// The kind of the request.
+    pub(crate) fn opcode(&self) -> u32 {
         u32_at(self.header, 4)
     }
 
@@ -46,7 +46,7 @@ impl Request<'_> {
     }
 
     /// A word of the first argument.
-    fn u32(&self, at: usize) -> u32 {
+    pub(crate) fn u32(&self, at: usize) -> u32 {
         u32_at(self.header, abi::ARGUMENT_AT + at)
     }
 
@@ -94,6 +94,14 @@ fn entry(payload: &mut [u8], entry: &Entry) -> Reply<usize> {
     write(payload, |out| out.entry(entry))
 }
 
+/// Writes a file that was made and is open.
+fn created(payload: &mut [u8], made: &Entry) -> Reply<usize> {
+    write(payload, |out| {
+        out.entry(made);
+        out.opened(abi::KEEP_CACHE);
+    })
+}
+
 /// Writes a value, or its length where the requester asks only for that by a `size` of 0.
 fn sized(payload: &mut [u8], size: u32, value: &[u8]) -> Reply<usize> {
     match size as usize {
@@ -103,11 +111,13 @@ fn sized(payload: &mut [u8], size: u32, value: &[u8]) -> Reply<usize> {
     }
 }
 
-impl RingService {
+impl RequestService {
     /// Serves a request. Returns the length of the reply at the start of `payload`, or the error.
-    pub(super) fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
+    pub(crate) fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
         match request.opcode() {
-            opcode::LOOKUP..=opcode::LINK | opcode::CREATE | opcode::RENAME2 => self.name(request, payload),
+            opcode::LOOKUP..=opcode::LINK | opcode::CREATE | opcode::RENAME2 | opcode::TMPFILE => {
+                self.name(request, payload)
+            }
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FSYNCDIR => self.content(request, payload),
             opcode::FALLOCATE | opcode::LSEEK | opcode::COPY_FILE_RANGE => self.content(request, payload),
             opcode::READDIR | opcode::READDIRPLUS => self.list(request, payload),
@@ -137,6 +147,20 @@ impl RingService {
             }
             // Of these, flush has nothing to write, and files are always ready: the kernel asks once.
             _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    /// Takes back references to one inode, or to many. These requests have no reply; the log has errors.
+    pub(crate) fn forget(&self, request: &Request<'_>, payload: &[u8]) {
+        /// Bytes of `struct fuse_forget_one`.
+        const ONE_BYTES: usize = 16;
+        if request.opcode() == opcode::FORGET {
+            let _ = self.served.forget(request.node(), request.u64(0));
+            return;
+        }
+        let all = request.payload(payload).chunks_exact(ONE_BYTES);
+        for one in all.take(request.u32(0) as usize) {
+            let _ = self.served.forget(NodeId(u64_at(one, 0)), u64_at(one, 8));
         }
     }
 
@@ -183,10 +207,11 @@ impl RingService {
             opcode::CREATE => {
                 let flags = request.u32(0) as i32;
                 let made = served.create(&by, node, request.name(payload), new_mode(4, 8), flags)?;
-                write(payload, |out| {
-                    out.entry(&made);
-                    out.opened(abi::KEEP_CACHE);
-                })
+                created(payload, &made)
+            }
+            opcode::TMPFILE => {
+                let made = served.create_unnamed(&by, node, new_mode(4, 8))?;
+                created(payload, &made)
             }
             opcode::LINK => {
                 let made = served.link(NodeId(request.u64(0)), node, request.name(payload))?;

@@ -8,31 +8,31 @@ use std::time::Duration;
 
 /// Bytes of the header of an exchange, and the places of its parts: the header of a request or reply, the
 /// first argument of a request, and the words about the exchange itself (`fuse_uring_req_header`).
-pub(super) const HEADER_BYTES: usize = 288;
-pub(super) const ARGUMENT_AT: usize = 128;
-pub(super) const COMMIT_ID_AT: usize = 264;
-pub(super) const PAYLOAD_BYTES_AT: usize = 272;
+pub(crate) const HEADER_BYTES: usize = 288;
+pub(crate) const ARGUMENT_AT: usize = 128;
+pub(crate) const COMMIT_ID_AT: usize = 264;
+pub(crate) const PAYLOAD_BYTES_AT: usize = 272;
 
 /// Bytes of the header of a reply.
-pub(super) const REPLY_HEADER_BYTES: u32 = 16;
+pub(crate) const REPLY_HEADER_BYTES: u32 = 16;
 
 /// Numbers of requests.
-pub(super) mod opcode {
+pub(crate) mod opcode {
     macro_rules! opcodes {
         ($($name:ident = $number:literal,)*) => { $(pub(crate) const $name: u32 = $number;)* };
     }
 
     opcodes! {
-        LOOKUP = 1, GETATTR = 3, SETATTR = 4, READLINK = 5, SYMLINK = 6, MKNOD = 8, MKDIR = 9, UNLINK = 10,
+        LOOKUP = 1, FORGET = 2, GETATTR = 3, SETATTR = 4, READLINK = 5, SYMLINK = 6, MKNOD = 8, MKDIR = 9, UNLINK = 10,
         RMDIR = 11, RENAME = 12, LINK = 13, OPEN = 14, READ = 15, WRITE = 16, STATFS = 17, RELEASE = 18,
-        FSYNC = 20, SETXATTR = 21, GETXATTR = 22, LISTXATTR = 23, REMOVEXATTR = 24, OPENDIR = 27, READDIR = 28,
-        RELEASEDIR = 29, FSYNCDIR = 30, CREATE = 35, IOCTL = 39, FALLOCATE = 43, READDIRPLUS = 44,
-        RENAME2 = 45, LSEEK = 46, COPY_FILE_RANGE = 47,
+        FSYNC = 20, SETXATTR = 21, GETXATTR = 22, LISTXATTR = 23, REMOVEXATTR = 24, INIT = 26, OPENDIR = 27, READDIR = 28,
+        RELEASEDIR = 29, FSYNCDIR = 30, CREATE = 35, DESTROY = 38, IOCTL = 39, BATCH_FORGET = 42, FALLOCATE = 43, READDIRPLUS = 44,
+        RENAME2 = 45, LSEEK = 46, COPY_FILE_RANGE = 47, TMPFILE = 51,
     }
 }
 
 /// Attributes that a request sets.
-pub(super) mod valid {
+pub(crate) mod valid {
     pub(crate) const MODE: u32 = 1 << 0;
     pub(crate) const UID: u32 = 1 << 1;
     pub(crate) const GID: u32 = 1 << 2;
@@ -44,70 +44,70 @@ pub(super) mod valid {
 }
 
 /// The page cache of a file, and of a directory's listing, stays when it is opened.
-pub(super) const KEEP_CACHE: u32 = 1 << 1;
-pub(super) const CACHE_DIR: u32 = 1 << 3;
+pub(crate) const KEEP_CACHE: u32 = 1 << 1;
+pub(crate) const CACHE_DIR: u32 = 1 << 3;
 /// A write takes set-id bits away.
-pub(super) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// A sync is of data alone.
-pub(super) const FSYNC_DATA: u32 = 1;
+pub(crate) const FSYNC_DATA: u32 = 1;
 
 /// Returns the word at a place; 0 past the end.
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 /// Returns the word at a place; 0 past the end.
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// A reply that is being written. Bytes that do not fit are left out, and count as its length: the kernel
 /// refuses a reply of another length than it expects.
-pub(super) struct Out<'b> {
+pub(crate) struct Out<'b> {
     bytes: &'b mut [u8],
     len: usize,
 }
 
 impl<'b> Out<'b> {
-    pub(super) fn new(bytes: &'b mut [u8]) -> Self {
+    pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
         Out { bytes, len: 0 }
     }
 
     /// Bytes that were written.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Bytes for which there is room.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.bytes.len().saturating_sub(self.len)
     }
 
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         if let Some(room) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             room.copy_from_slice(bytes);
         }
         self.len += bytes.len();
     }
 
-    pub(super) fn u32(&mut self, word: u32) {
+    pub(crate) fn u32(&mut self, word: u32) {
         self.bytes(&word.to_ne_bytes());
     }
 
-    pub(super) fn u64(&mut self, word: u64) {
+    pub(crate) fn u64(&mut self, word: u64) {
         self.bytes(&word.to_ne_bytes());
     }
 
-    pub(super) fn u32s(&mut self, words: &[u32]) {
+    pub(crate) fn u32s(&mut self, words: &[u32]) {
         words.iter().for_each(|word| self.u32(*word));
     }
 
-    pub(super) fn u64s(&mut self, words: &[u64]) {
+    pub(crate) fn u64s(&mut self, words: &[u64]) {
         words.iter().for_each(|word| self.u64(*word));
     }
 
     /// `fuse_entry_out`: a name's inode, and how long the kernel may believe that.
-    pub(super) fn entry(&mut self, entry: &Entry) {
+    pub(crate) fn entry(&mut self, entry: &Entry) {
         self.u64(entry.node.0);
         self.u64(u64::from(entry.attr.generation));
         self.validities(entry.validity);
@@ -115,7 +115,7 @@ impl<'b> Out<'b> {
     }
 
     /// `fuse_entry_out` of a name that does not exist.
-    pub(super) fn missing(&mut self, validity: Duration) {
+    pub(crate) fn missing(&mut self, validity: Duration) {
         const ATTRIBUTES_BYTES: usize = 88;
         self.u64s(&[0, 0]);
         self.validities(validity);
@@ -123,7 +123,7 @@ impl<'b> Out<'b> {
     }
 
     /// `fuse_attr_out`
-    pub(super) fn attribute_reply(&mut self, entry: &Entry) {
+    pub(crate) fn attribute_reply(&mut self, entry: &Entry) {
         self.u64(entry.validity.as_secs());
         self.u32(entry.validity.subsec_nanos());
         self.u32(0);
@@ -153,13 +153,13 @@ impl<'b> Out<'b> {
     }
 
     /// `fuse_open_out`: handles have no state.
-    pub(super) fn opened(&mut self, flags: u32) {
+    pub(crate) fn opened(&mut self, flags: u32) {
         self.u64(0);
         self.u32s(&[flags, 0]);
     }
 
     /// `fuse_statfs_out`
-    pub(super) fn counts(&mut self, s: &StatFs) {
+    pub(crate) fn counts(&mut self, s: &StatFs) {
         let inodes = s.inodes.saturating_add(s.free_inodes);
         self.u64s(&[s.blocks, s.free_blocks, s.free_blocks, inodes, s.free_inodes]);
         let size = s.block_size as u32;
@@ -167,7 +167,7 @@ impl<'b> Out<'b> {
     }
 
     /// `fuse_dirent`; false if it does not fit.
-    pub(super) fn name(&mut self, name: &[u8], next: u64, node: u64, kind: FileKind) -> bool {
+    pub(crate) fn name(&mut self, name: &[u8], next: u64, node: u64, kind: FileKind) -> bool {
         let fits = self.room() >= name_bytes(name);
         if fits {
             self.u64(node);
@@ -181,7 +181,7 @@ impl<'b> Out<'b> {
     }
 
     /// `fuse_direntplus`; false if it does not fit.
-    pub(super) fn name_with_attributes(&mut self, name: &[u8], next: u64, entry: &Entry) -> bool {
+    pub(crate) fn name_with_attributes(&mut self, name: &[u8], next: u64, entry: &Entry) -> bool {
         const ENTRY_BYTES: usize = 128;
         let fits = self.room() >= ENTRY_BYTES + name_bytes(name);
         if fits {
