@@ -13,8 +13,8 @@ mod passthrough;
 mod processors;
 mod requests;
 mod rows;
+mod sample_tree;
 mod sizes;
-mod source;
 mod tree;
 
 pub use passthrough::{PassthroughArgs, run_passthrough};

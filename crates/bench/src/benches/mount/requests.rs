@@ -10,14 +10,14 @@ use std::process::Command;
 
 /// Numbers of requests by kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Requests(BTreeMap<String, u64>);
+pub(super) struct RequestCounts(BTreeMap<String, u64>);
 
-impl Requests {
+impl RequestCounts {
     /// Returns the requests to a mount of LaneFS so far.
     pub(super) fn of(bench: &MountBench, mount: &Path) -> Result<Self> {
         let mut command = Command::new(&bench.settings.lanefs);
         command.arg("top").arg(mount).arg("--prometheus");
-        run_prepared(command, &bench.stop).map(|text| Requests::parse(&text))
+        run_prepared(command, &bench.stop).map(|text| RequestCounts::parse(&text))
     }
 
     /// Reads the text format of Prometheus.
@@ -27,13 +27,15 @@ impl Requests {
                 line.strip_prefix("lanefs_operation_seconds_count{operation=\"")?.split_once("\"} ")?;
             Some((kind.to_string(), count.parse().ok()?))
         });
-        Requests(counts.collect())
+        RequestCounts(counts.collect())
     }
 
     /// The requests since an earlier count.
-    pub(super) fn since(&self, before: &Requests) -> Self {
+    pub(super) fn since(&self, before: &RequestCounts) -> Self {
         let of = |kind: &str| before.0.get(kind).copied().unwrap_or_default();
-        Requests(self.0.iter().map(|(kind, count)| (kind.clone(), count.saturating_sub(of(kind)))).collect())
+        RequestCounts(
+            self.0.iter().map(|(kind, count)| (kind.clone(), count.saturating_sub(of(kind)))).collect(),
+        )
     }
 
     /// The kinds that occurred, the most frequent first. Forgets are left out: the kernel sends many in one
@@ -52,7 +54,7 @@ impl Requests {
 }
 
 /// Makes the table of the requests of each row.
-pub(super) fn table(rows: &[(&str, Requests)]) -> Table {
+pub(super) fn table(rows: &[(&str, RequestCounts)]) -> Table {
     let mut lines = vec![vec!["row".into(), "requests".into(), "by kind".into()]];
     lines.extend(rows.iter().map(|(row, requests)| {
         let kinds: Vec<_> =
@@ -73,7 +75,7 @@ mod tests {
                     lanefs_operation_seconds_sum{operation=\"lookup\"} 0.5\n\
                     lanefs_operation_seconds_count{operation=\"forget\"} 9\n\
                     lanefs_operation_seconds_count{operation=\"read\"} 3\n";
-        let (before, now) = (Requests::parse(text), Requests::parse(&text.replace("} 12", "} 30")));
+        let (before, now) = (RequestCounts::parse(text), RequestCounts::parse(&text.replace("} 12", "} 30")));
         assert_eq!(before.by_kind(), [("lookup", 12), ("read", 3)]);
         let since = now.since(&before);
         assert_eq!((since.by_kind(), since.all()), (vec![("lookup", 18)], 18));

@@ -3,9 +3,9 @@
 
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
-use super::requests::{Requests, table};
+use super::requests::{RequestCounts, table};
 use super::rows::TREE;
-use super::source::{NEEDLE, Source};
+use super::sample_tree::{NEEDLE, SampleTree};
 use crate::error::{Error, Result, check};
 use crate::measure::values::{LANEFS, Values};
 use crate::systems::peers::{SpaceRequest, run_command, run_measured};
@@ -33,7 +33,7 @@ enum Lines {
 }
 
 /// A program and its arguments, of which `ARCHIVE` and `STATEMENTS` stand for files of the source.
-struct Workload {
+struct TreeCommand {
     row: &'static str,
     /// A command before it, which is not measured.
     before: &'static [&'static str],
@@ -41,34 +41,34 @@ struct Workload {
     lines: Lines,
 }
 
-const fn workload(row: usize, words: &'static [&'static str], lines: Lines) -> Workload {
-    Workload { row: TREE[row], before: &[], words, lines }
+const fn tree_command(row: usize, words: &'static [&'static str], lines: Lines) -> TreeCommand {
+    TreeCommand { row: TREE[row], before: &[], words, lines }
 }
 
 const ARCHIVE: &str = "ARCHIVE";
 const STATEMENTS: &str = "STATEMENTS";
 
-const WORKLOADS: [Workload; TREE.len()] = [
-    workload(0, &["tar", "xf", ARCHIVE], Lines::Ignored),
-    workload(1, &["find", "tree"], Lines::Entries),
-    workload(2, &["ls", "-lR", "tree"], Lines::Dashes),
-    workload(3, &["du", "-s", "tree"], Lines::Ignored),
-    workload(4, &["grep", "-rl", NEEDLE, "tree"], Lines::Needles),
-    workload(5, &["cp", "-a", "tree", "copy"], Lines::Ignored),
-    workload(6, &["diff", "-r", "tree", "copy"], Lines::Ignored),
-    workload(7, &["chmod", "-R", "g-rwx", "tree"], Lines::Ignored),
-    Workload {
+const WORKLOADS: [TreeCommand; TREE.len()] = [
+    tree_command(0, &["tar", "xf", ARCHIVE], Lines::Ignored),
+    tree_command(1, &["find", "tree"], Lines::Entries),
+    tree_command(2, &["ls", "-lR", "tree"], Lines::Dashes),
+    tree_command(3, &["du", "-s", "tree"], Lines::Ignored),
+    tree_command(4, &["grep", "-rl", NEEDLE, "tree"], Lines::Needles),
+    tree_command(5, &["cp", "-a", "tree", "copy"], Lines::Ignored),
+    tree_command(6, &["diff", "-r", "tree", "copy"], Lines::Ignored),
+    tree_command(7, &["chmod", "-R", "g-rwx", "tree"], Lines::Ignored),
+    TreeCommand {
         before: &["git", "init", "-q", "tree"],
-        ..workload(8, &["git", "-C", "tree", "add", "-A"], Lines::Ignored)
+        ..tree_command(8, &["git", "-C", "tree", "add", "-A"], Lines::Ignored)
     },
-    workload(9, &["git", "-C", "tree", "status", "--porcelain"], Lines::Changes),
-    workload(10, &["sqlite3", "mix.db", ".read STATEMENTS"], Lines::Ignored),
-    workload(11, &["rm", "-rf", "copy"], Lines::Ignored),
+    tree_command(9, &["git", "-C", "tree", "status", "--porcelain"], Lines::Changes),
+    tree_command(10, &["sqlite3", "mix.db", ".read STATEMENTS"], Lines::Ignored),
+    tree_command(11, &["rm", "-rf", "copy"], Lines::Ignored),
 ];
 
-impl Workload {
+impl TreeCommand {
     /// Runs the program in a directory, and checks its answer.
-    fn run(&self, bench: &MountBench, at: &Path, source: &Source) -> Result<Duration> {
+    fn run(&self, bench: &MountBench, at: &Path, source: &SampleTree) -> Result<Duration> {
         let done = run_measured(command(self.words, at, source), &bench.stop)?;
         let lines = || done.output.lines();
         let (found, expected) = match self.lines {
@@ -83,7 +83,7 @@ impl Workload {
     }
 }
 
-fn command(words: &[&str], at: &Path, source: &Source) -> Command {
+fn command(words: &[&str], at: &Path, source: &SampleTree) -> Command {
     let (archive, statements) = (source.archive(), source.statements());
     let named = |word: &&str| {
         word.replace(ARCHIVE, &archive.to_string_lossy()).replace(STATEMENTS, &statements.to_string_lossy())
@@ -101,7 +101,7 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let missing = missing_programs(bench)?;
     let files = bench.settings.sizes.tree_files;
     bench.progress.step("making an archive of a tree");
-    let source = Source::make(files, &bench.stop)?;
+    let source = SampleTree::make(files, &bench.stop)?;
     // The tree, its copy, and the objects of version control.
     let need = SpaceRequest { inodes: 6 * source.entries as u64, bytes: (512 << 20) + 16 * source.bytes };
     let systems = bench.in_memory(need)?;
@@ -109,7 +109,7 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let mut mounted = systems.mounted();
     mounted.retain(|system| system.name() != PASSTHROUGH);
     let mut values = <[Values; TREE.len()]>::default();
-    let mut requests: Vec<(&str, Requests)> = Vec::new();
+    let mut requests: Vec<(&str, RequestCounts)> = Vec::new();
     bench.in_turn("a tree", &mounted.iter().collect::<Vec<_>>(), |system, run| {
         let at = system.path().join("people");
         fs::create_dir(&at).map_err(Error::host(at.display().to_string()))?;
@@ -151,15 +151,15 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
 fn one(
     bench: &MountBench,
     system: &MountedSystem,
-    workload: &Workload,
+    workload: &TreeCommand,
     at: &Path,
-    source: &Source,
-) -> Result<(Duration, Option<Requests>)> {
+    source: &SampleTree,
+) -> Result<(Duration, Option<RequestCounts>)> {
     if !workload.before.is_empty() {
         run_measured(command(workload.before, at, source), &bench.stop)?;
     }
     let count = || match system.name() {
-        LANEFS => Requests::of(bench, system.path()).map(Some),
+        LANEFS => RequestCounts::of(bench, system.path()).map(Some),
         _ => Ok(None),
     };
     let before = count()?;

@@ -26,7 +26,7 @@ const MORE_LINES: usize = 80;
 const TRANSACTIONS: usize = 200;
 
 /// An archive of a tree, and what is known of the tree.
-pub(super) struct Source {
+pub(super) struct SampleTree {
     temp: TempDir,
     pub(super) files: usize,
     pub(super) links: usize,
@@ -37,12 +37,12 @@ pub(super) struct Source {
     pub(super) bytes: u64,
 }
 
-impl Source {
+impl SampleTree {
     /// Makes the tree `tree` of `files` text files with a symbolic link in each directory, its archive, and
     /// the statements for `sqlite3`.
-    pub(super) fn make(files: usize, stop: &Stop) -> Result<Source> {
+    pub(super) fn make(files: usize, stop: &Stop) -> Result<SampleTree> {
         let temp = temp_dir()?;
-        let mut source = Source { temp, files, links: 0, entries: 1, needles: 0, bytes: 0 };
+        let mut source = SampleTree { temp, files, links: 0, entries: 1, needles: 0, bytes: 0 };
         let top = source.temp.path().join("tree");
         let mut parts = 0;
         for number in 0..files {
@@ -125,7 +125,7 @@ mod tests {
     fn the_archive_has_what_the_source_says() {
         let stop = Stop::default();
         let files = FILES_PER_DIRECTORY * DIRECTORIES_TOGETHER + 5;
-        let source = Source::make(files, &stop).unwrap();
+        let source = SampleTree::make(files, &stop).unwrap();
         let list = run_command("tar", &["tf", &source.archive().to_string_lossy()], &stop).unwrap();
         let ending = |end: &str| list.lines().filter(|line| line.ends_with(end)).count();
         assert_eq!((ending(".txt"), ending("/first"), list.lines().count()), (files, 41, source.entries));
