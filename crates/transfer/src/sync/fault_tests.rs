@@ -352,3 +352,52 @@ fn a_comparison_names_the_side_that_failed() {
     assert_eq!((fails.into_inner(), problems.len()), (1, 1), "{problems:?}");
     assert!(problems[0].path.ends_with(b"b/f"), "{problems:?}");
 }
+
+/// Sets the time that all files of a package have.
+fn set_package_time(path: &Path) {
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+    let times = fs::FileTimes::new().set_modified(time).set_accessed(time);
+    fs::File::open(path).and_then(|file| file.set_times(times)).expect("times");
+}
+
+/// Size and time of a file say nothing once its directory has another name.
+#[test]
+fn a_name_that_could_not_be_compared_does_not_come_along_with_its_directory() {
+    let cases = [
+        (Call::Node, "pkg-2/sub/k", Some("pkg-2")),
+        (Call::Open, "pkg-2/sub/k", Some("pkg-2")),
+        (Call::Read, "pkg-2/sub/k", Some("pkg-2")),
+        (Call::Node, "pkg-2/sub", Some("pkg-2")),
+        // Nothing is known of the names in such a directory.
+        (Call::Names, "pkg-2/sub/", None),
+    ];
+    for (call, bad, renamed) in cases {
+        let following = Following::new();
+        let write = |name: &str, content: &str| {
+            let path = following.tree().join(name);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            fs::write(&path, content.repeat(1000)).expect("a file");
+            set_package_time(&path);
+        };
+        ["a", "b", "c", "sub/k"]
+            .iter()
+            .for_each(|name| write(&format!("pkg-1/{name}"), &format!("1{name:_<9}")));
+        following.assert_finishes();
+        fs::rename(following.tree().join("pkg-1"), following.tree().join("pkg-2")).expect("a rename");
+        write("pkg-2/sub/k", &format!("2{:_<9}", "sub/k"));
+        // Samples for the old name are listed with the same calls: only what comes after them fails.
+        let calls = AtomicUsize::new(0);
+        let before = |now: Call, path: &str| match now == call && path == bad {
+            true if calls.fetch_add(1, Relaxed) > 0 || matches!(call, Call::Open | Call::Read) => {
+                Err(Errno::IO)
+            }
+            _ => Ok(()),
+        };
+        let problems = following.sync(&options(), &before);
+        assert!(!problems.is_empty(), "{call:?} {bad}");
+        assert_ne!(following.read("pkg-2/sub/k").map(|content| content[0]), Some(b'1'), "{call:?} {bad}");
+        assert_eq!(following.read("pkg-2/a").is_some(), renamed.is_some(), "{call:?} {bad}");
+        following.assert_finishes();
+        assert_eq!(following.read("pkg-2/sub/k").map(|content| content[0]), Some(b'2'), "{call:?} {bad}");
+    }
+}

@@ -31,6 +31,8 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     /// The attributes that differ, once they are compared.
     pub(super) aspects: OnceLock<Aspects>,
     touched: AtomicBool,
+    /// Something below has content that could not be compared.
+    is_doubtful: AtomicBool,
     /// Tasks that will still compare names of the directory.
     pub(super) tasks: PendingTasks,
 }
@@ -65,6 +67,7 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             part,
             aspects: OnceLock::new(),
             touched: AtomicBool::new(false),
+            is_doubtful: AtomicBool::new(false),
             tasks: PendingTasks::one(),
         })
     }
@@ -90,6 +93,19 @@ impl<A: Tree, B: Tree> Pair<A, B> {
 
     pub(super) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Lets the directory above that had another name keep that: something in it could not be compared.
+    pub(super) fn doubt(&self) {
+        let mut at = Some(self);
+        while let Some(pair) = at.filter(|pair| pair.reads_content) {
+            pair.is_doubtful.store(true, Ordering::Relaxed);
+            at = pair.parent.as_deref();
+        }
+    }
+
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Ordering::Relaxed)
     }
 }
 

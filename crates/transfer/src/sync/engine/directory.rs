@@ -27,6 +27,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
         count(&self.job.counters.compared);
         if let Err((side, failure)) = self.compare_directory(buffers, pair) {
+            pair.doubt();
             return self.failed(&pair.path(b""), side, failure);
         }
         if pair.part == ComparedPart::Itself {
@@ -34,7 +35,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
         let (both, removed) = match self.matched(buffers, pair) {
             Ok(matched) => matched,
-            Err((side, failure)) => return self.failed(&pair.path(b""), side, failure),
+            Err((side, failure)) => {
+                pair.doubt();
+                return self.failed(&pair.path(b""), side, failure);
+            }
         };
         if let Some(dir) = &pair.b {
             self.remember(dir, &removed);
@@ -112,8 +116,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let (Some(b), Some(_)) = (&pair.b, &pair.old) else { return Ok((both, removed)) };
         let mut matcher = both.matcher().map_err(in_a)?;
         let mut give = |name: &CStr, kind: FileKind, ino: u64| {
-            // A name of `b` that is left out stays for its partner, which may be of another type.
-            if !matcher.give(name, kind, ino) && self.finds_removed && !leaves_out(name, kind) {
+            // A name of `b` that is left out stays for its partner, which may be of another type. Below a
+            // directory that had another name there is none that was left out under that.
+            let is_left_out = |name, kind| !pair.reads_content && leaves_out(name, kind);
+            if !matcher.give(name, kind, ino) && self.finds_removed && !is_left_out(name, kind) {
                 removed.push(name, kind, ino);
             }
         };
@@ -174,7 +180,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let path = || pair.path(both.a.name.to_bytes());
         let node = match self.a.node(&pair.a.0, &both.a) {
             Ok(node) => node,
-            Err(failure) => return self.failed(&path(), WhichTree::A, failure),
+            Err(failure) => {
+                self.failed(&path(), WhichTree::A, failure);
+                return self.drop_doubtful(buffers, pair, &both);
+            }
         };
         if self.options.skip.contains(&node.meta.id) {
             let path = shown(&self.a.path(&path()));
@@ -198,10 +207,16 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         both: Both,
         node: Node,
     ) {
+        if self.is_in_the_way(pair, &both) {
+            return;
+        }
         if node.meta.kind == FileKind::Directory {
-            if let Some(below) = self.subdirectory(buffers, pair, &both, &node) {
-                pair.tasks.add();
-                queue.push(Task::Directory(below));
+            match self.subdirectory(buffers, pair, &both, &node) {
+                Some(below) => {
+                    pair.tasks.add();
+                    queue.push(Task::Directory(below));
+                }
+                None => self.drop_doubtful(buffers, pair, &both),
             }
             return;
         }
@@ -215,6 +230,30 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 self.waiting.lock().push(Waiting { pair: pair.clone(), both, node });
             }
             false => self.file(buffers, pair, &both, &node),
+        }
+    }
+
+    /// Reports a name of `b` that is left out, where `a` has one of another type that is not.
+    fn is_in_the_way(&self, pair: &Pair<A, B>, both: &Both) -> bool {
+        let Some(there) = both.b.as_ref().filter(|there| there.is_dir() != both.a.is_dir()) else {
+            return false;
+        };
+        let path = pair.path(both.a.name.to_bytes());
+        let is_in_the_way = !pair.reads_content && self.leaves_out(&path, there.is_dir());
+        if is_in_the_way {
+            self.job.problem(self.a.path(&path), "a name of another type that is left out is in the way");
+        }
+        is_in_the_way
+    }
+
+    /// Removes a name of `b` in a directory that had another name, after a failure: its file has not been
+    /// compared, and later syncs would trust its size and time.
+    pub(super) fn drop_doubtful(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both) {
+        if let Some(name) = both.b.as_ref().filter(|_| pair.reads_content)
+            && !self.job.should_stop()
+            && !self.removed(buffers, pair, name)
+        {
+            pair.doubt();
         }
     }
 

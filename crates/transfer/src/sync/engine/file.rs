@@ -24,18 +24,27 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both, node: &Node) {
         let there = match self.there(pair, both) {
             Ok(there) => there,
-            Err(failure) => return self.failed(&pair.path(both.a.name.to_bytes()), WhichTree::B, failure),
+            Err(failure) => {
+                self.failed(&pair.path(both.a.name.to_bytes()), WhichTree::B, failure);
+                return self.drop_doubtful(buffers, pair, both);
+            }
         };
         let place = self.place(buffers, pair, both, node, there);
-        if node.meta.links > 1 {
+        let is_done = if node.meta.links > 1 {
             let group = self.links.group(node.meta.id);
             let mut first = group.lock();
             match &*first {
                 Some(first) => self.further_name(buffers, pair, both, node, place, first),
-                None => *first = self.own_file(buffers, pair, both, node, place),
+                None => {
+                    *first = self.own_file(buffers, pair, both, node, place);
+                    first.is_some()
+                }
             }
         } else {
-            self.own_file(buffers, pair, both, node, place);
+            self.own_file(buffers, pair, both, node, place).is_some()
+        };
+        if !is_done {
+            self.drop_doubtful(buffers, pair, both);
         }
     }
 
@@ -168,7 +177,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         Ok(())
     }
 
-    /// Makes a name one more of a file whose first name is done.
+    /// Makes a name one more of a file whose first name is done; false after a failure.
     fn further_name(
         &self,
         buffers: &mut Buffers,
@@ -177,29 +186,31 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         node: &Node,
         place: Place,
         first: &First,
-    ) {
+    ) -> bool {
         let name = both.a.name.to_bytes();
         let (there, change) = match place {
-            Place::Blocked => return,
+            Place::Blocked => return false,
             Place::Free(There::Nothing) => (There::Nothing, Change::Added),
             Place::Free(there) => (there, Change::Type),
             Place::Same(old) if first.id == Some(old.meta.id) => {
                 if !first.set.is_empty() {
                     self.file_differs(pair.path(name), node, Change::Attributes(first.set));
                 }
-                return;
+                return true;
             }
             Place::Same(old) => {
-                let Some(aspects) = self.aspects(buffers, pair, both, node, &old) else { return };
+                let Some(aspects) = self.aspects(buffers, pair, both, node, &old) else { return false };
                 (There::File, Change::Linked(aspects | Aspects::LINKS))
             }
         };
         let path = || self.a.path(&pair.path(name));
         let found = self.found(&pair.a.0, &both.a, node, &path);
-        if self.effect.link(&found, pair.b.as_ref(), first.id, there) {
+        let is_linked = self.effect.link(&found, pair.b.as_ref(), first.id, there);
+        if is_linked {
             pair.touch();
             self.file_differs(pair.path(name), node, change);
         }
+        is_linked
     }
 
     /// Empties the directory of a name in `b`, so that another file can have the name; false where it has to

@@ -21,21 +21,18 @@ struct Emptying<D> {
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
-    /// Removes a name of `b` that `a` lacks.
-    pub(super) fn removed(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &Name) {
-        let Some(dir) = &pair.b else { return };
+    /// Removes a name of `b` that `a` lacks; false where it stays.
+    pub(super) fn removed(&self, buffers: &mut Buffers, pair: &Pair<A, B>, name: &Name) -> bool {
+        let Some(dir) = &pair.b else { return true };
         let path = pair.path(name.name.to_bytes());
-        if !name.is_dir() {
-            if self.remove(dir, name, path) {
-                pair.touch();
-            }
-            return;
-        }
-        match self.emptied(buffers, pair, name) {
+        let is_empty = if name.is_dir() { self.emptied(buffers, pair, name) } else { Ok(true) };
+        match is_empty {
             Ok(true) => {
-                if self.remove(dir, name, path) {
+                let is_removed = self.remove(dir, name, path);
+                if is_removed {
                     pair.touch();
                 }
+                return is_removed;
             }
             Ok(false) if self.job.should_stop() => {}
             Ok(false) => {
@@ -44,6 +41,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             }
             Err(failure) => self.failed(&path, WhichTree::B, failure),
         }
+        false
     }
 
     /// Remembers how many names the files have of which names are about to be removed.
@@ -111,7 +109,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 let len = path.len();
                 path.push(b'/');
                 path.extend_from_slice(name.name.to_bytes());
-                if self.leaves_out(&path, name.is_dir()) {
+                // Below a directory that had another name there is none that was left out under that.
+                if !pair.reads_content && self.leaves_out(&path, name.is_dir()) {
                     here.stays = true;
                 } else if self.is_taken(&here.dir, &name) {
                     // Only where a renaming failed it still has this name.

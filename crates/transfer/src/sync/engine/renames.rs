@@ -15,6 +15,7 @@ use crate::sync::old_names::{OldNames, Sample, Search, TakenName, is_movable_fil
 use crate::sync::pair::{Pair, Sides};
 use crate::sync::scope::ComparedPart;
 use crate::sync::tree::{Buffers, Tree};
+use crate::vocabulary::name::shown;
 use lanefs::FileKind;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
@@ -161,31 +162,47 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             return Origin::New;
         };
         count(&self.job.counters.compared);
-        self.rename_file(buffers, pair, (both, node), old, aspects);
+        // The new name may be seen by more users than the old one: it gets its rights first.
+        let found = (&both.a, node);
+        if !aspects.is_empty() && !self.set_before(buffers, pair, found, &old, aspects) {
+            self.apart.search(|names| names.give_back(&old));
+            return Origin::New;
+        }
+        self.rename_file(buffers, pair, found, old, aspects);
         Origin::Renamed
+    }
+
+    /// Gives a file its attributes under its old name.
+    fn set_before(
+        &self,
+        buffers: &mut Buffers,
+        pair: &Pair<A, B>,
+        (name, node): (&Name, &Node),
+        old: &TakenName<B::Dir>,
+        aspects: Aspects,
+    ) -> bool {
+        let path = || self.a.path(&pair.path(name.name.to_bytes()));
+        let found = self.found(&pair.a.0, name, node, &path);
+        self.effect.set(buffers, &found, &old.dir, &old.node, aspects)
     }
 
     fn rename_file(
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        (both, node): (&Both, &Node),
+        (name, node): (&Name, &Node),
         old: TakenName<B::Dir>,
         aspects: Aspects,
     ) {
-        let name = both.a.name.to_bytes();
+        let name = name.name.to_bytes();
         let path = || self.a.path(&pair.path(name));
         let renaming = Renaming { from: (&old.dir, &old.name), to: pair.b.as_ref(), name, path: &path };
         if !self.effect.rename(buffers, &renaming, &self.room()) {
             return;
         }
         pair.touch();
-        let found = self.found(&pair.a.0, &both.a, node, &path);
-        let to = pair.b.as_ref().unwrap_or(&old.dir);
-        if aspects.is_empty() || self.effect.set(buffers, &found, to, &old.node, aspects) {
-            let (path, kind, change) = (pair.path(name), node.meta.kind, Change::Renamed(aspects));
-            self.is_different(Difference { path, kind, change, from: Some(old.path) });
-        }
+        let (path, kind, change) = (pair.path(name), node.meta.kind, Change::Renamed(aspects));
+        self.is_different(Difference { path, kind, change, from: Some(old.path) });
     }
 
     fn renamed_directory(
@@ -274,6 +291,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) {
         let Some(above) = &pair.parent else { return };
         let path = || self.a.path(&pair.path(b""));
+        if pair.is_doubtful() {
+            let (path, old) = (shown(&path()), shown(&self.b.path(&old.path)));
+            return self
+                .job
+                .note(format!("{path}: keeps its old name {old}, as not all in it could be compared"));
+        }
         let (from, to) = ((&old.dir, &old.name), above.b.as_ref());
         let renaming = Renaming { from, to, name: &pair.name, path: &path };
         if self.effect.rename(buffers, &renaming, &self.room()) {

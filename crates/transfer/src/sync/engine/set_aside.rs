@@ -197,7 +197,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !self.job.should_stop() {
             match pair.b.as_ref().is_some_and(|dir| self.is_taken(dir, &name)) {
                 true => pair.touch(),
-                false => self.removed(buffers, &pair, &name),
+                false => {
+                    self.removed(buffers, &pair, &name);
+                }
             }
         }
         self.end_task(buffers, pair);

@@ -284,3 +284,45 @@ fn a_full_volume_gets_the_room_of_names_that_are_removed_later() {
     sync(&volume, &tree, &deleting());
     assert_volume_has(&volume, &tree);
 }
+
+#[test]
+fn names_that_are_left_out_under_the_new_name_do_not_come_along() {
+    let names: Vec<String> = ["a", "b", "c", "id.key", "keys/x", "keys/y.key"].map(String::from).into();
+    let files: Vec<(String, String)> =
+        names.iter().map(|name| (format!("private/{name}"), content(name))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (&**name, &**content)).collect();
+    let following = Following::new(&["private/keys"], &files);
+    following.rename("private", "public");
+    let filter = Filter::new(["/public/*.key", "/public/keys"]).unwrap();
+    let options = SyncOptions { filter, ..deleting() };
+    let (dry, wanted) =
+        sync_with(&following.volume, &following.tree(), &SyncOptions { dry_run: true, ..options.clone() });
+    assert_eq!(dry.counts.renamed, 1);
+    let (report, lines) = sync_with(&following.volume, &following.tree(), &options);
+    assert_clean(&report.report);
+    assert_eq!(lines, wanted);
+    for (name, is_there) in [("a", true), ("id.key", false), ("keys", false)] {
+        assert_eq!(following.volume.resolve(format!("/in/public/{name}")).is_ok(), is_there, "{name}");
+    }
+    assert!(following.volume.resolve("/in/private").is_err());
+}
+
+#[test]
+fn a_name_that_is_left_out_is_not_replaced_by_one_of_another_type() {
+    let following = Following::new(&["build", "src"], &[("build/out", "kept"), ("x", "kept")]);
+    fs::remove_dir_all(following.at("build")).unwrap();
+    std::os::unix::fs::symlink("src", following.at("build")).unwrap();
+    fs::remove_file(following.at("x")).unwrap();
+    fs::create_dir(following.at("x")).unwrap();
+    let options = SyncOptions { filter: Filter::new(["build/", "x", "!x/"]).unwrap(), ..deleting() };
+    for dry_run in [true, false] {
+        let options = SyncOptions { dry_run, ..options.clone() };
+        let (report, _) = sync_with(&following.volume, &following.tree(), &options);
+        let problems: Vec<String> = report.report.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.contains("is left out is in the way")), "{problems:?}");
+    }
+    for name in ["build/out", "x"] {
+        assert_eq!(following.volume.read_file(format!("/in/{name}")).unwrap(), b"kept", "{name}");
+    }
+}
