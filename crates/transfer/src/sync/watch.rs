@@ -25,8 +25,9 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, fstat, openat};
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +92,8 @@ impl TreeWatch {
     /// Watches all directories of `top`, but for those that `filter` leaves out.
     ///
     /// # Errors
-    /// `top` cannot be watched, or the host's limit of watches is reached.
+    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches is
+    /// reached.
     pub fn new(top: &Path, filter: &Filter, interrupt: &dyn Fn() -> bool) -> Result<TreeWatch> {
         let mut watch = TreeWatch {
             top: top.to_owned(),
@@ -108,7 +110,7 @@ impl TreeWatch {
     /// seconds have gone by since the first change.
     ///
     /// # Errors
-    /// The top directory is gone, or the host's limit of watches is reached.
+    /// The top directory is gone, a directory cannot be watched, or the host's limit of watches is reached.
     pub fn wait(&mut self, until: Option<Instant>, interrupt: &dyn Fn() -> bool) -> Result<WatchOutcome> {
         let mut scope = Scope::empty();
         // The first change, and the last one.
@@ -191,11 +193,23 @@ impl TreeWatch {
             return Ok(());
         }
         scope.add(&dir, Depth::Names);
-        let Some(below) = below.filter(|_| is_dir) else { return Ok(()) };
+        let Some(below) = below else {
+            // What this user could not reach in the directory may be in reach now.
+            if what.contains(ReadFlags::ATTRIB) && self.dirs.remove_closed_below(&dir) {
+                self.add(&dir, interrupt)?;
+                scope.add(&dir, Depth::Below);
+            }
+            return Ok(());
+        };
+        if !is_dir {
+            return Ok(());
+        }
         if what.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE) {
             self.remove(&below);
         }
-        if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+        // A directory that could not be read has no watch, and may be open to this user now.
+        let may_be_open = what.contains(ReadFlags::ATTRIB) && !self.dirs.has(&below);
+        if may_be_open || what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
             self.add(&below, interrupt)?;
             scope.add(&below, Depth::Below);
         }
@@ -203,7 +217,7 @@ impl TreeWatch {
     }
 
     /// Watches a directory with all below it. A directory that is gone meanwhile, or may not be read, is left
-    /// out: the sync that follows names it.
+    /// out: the sync that follows names it. Any other error would leave changes untold.
     fn add(&mut self, dir: &[u8], interrupt: &dyn Fn() -> bool) -> Result<()> {
         let buffer = vec![MaybeUninit::uninit(); NAMES_BYTES];
         let mut walk = Walk { open: OpenDirs::new(), waiting: Vec::new(), buffer };
@@ -213,7 +227,9 @@ impl TreeWatch {
             match found.and_then(|dir| self.watch(&mut walk, &dir, &path)) {
                 Err(Errno::NOSPC) => return Err(self.too_many()),
                 Err(errno) if path.is_empty() => return Err(self.cannot(errno)),
-                Ok(()) | Err(_) => {}
+                Err(Errno::ACCESS) => self.dirs.add_closed(path),
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => {}
+                Err(errno) => return Err(cannot_watch(&self.path(&path), errno)),
             }
             let Some(Waiting { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
             if interrupt() {
@@ -276,6 +292,10 @@ impl TreeWatch {
         self.queue = queue::new().map_err(|errno| self.cannot(errno))?;
         self.dirs = WatchedDirs::default();
         self.add(b"", interrupt)
+    }
+
+    fn path(&self, dir: &[u8]) -> PathBuf {
+        self.top.join(OsStr::from_bytes(dir))
     }
 
     fn gone(&self) -> Error {
@@ -386,6 +406,53 @@ mod tests {
         assert_eq!(watch.dirs.len(), 3);
         fs::write(outside.join("usr/f"), "2").unwrap();
         assert_eq!(watch.now(&on).unwrap(), scope(&["usr"]));
+    }
+
+    /// Runs `test` in a thread that obeys the modes of files, also where the process is root's.
+    fn as_a_user(test: impl FnOnce() + Send + 'static) {
+        let in_thread = || {
+            if rustix::process::geteuid().is_root() {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).expect("root may");
+            }
+            test();
+        };
+        std::thread::spawn(in_thread).join().expect("no panic");
+    }
+
+    #[test]
+    fn a_directory_that_opens_later_is_watched_from_then_on() {
+        let temp = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode: u32| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(path, mode).unwrap();
+        };
+        let top = temp.path().join("top");
+        mode(temp.path(), 0o777);
+        as_a_user(move || {
+            fs::create_dir_all(top.join("closed/in")).unwrap();
+            fs::create_dir_all(top.join("listed/in")).unwrap();
+            mode(&top.join("closed"), 0o000);
+            mode(&top.join("listed"), 0o400);
+            let mut watch = TreeWatch::new(&top, &Filter::default(), &on).unwrap();
+            assert_eq!(watch.dirs.len(), 2);
+            for dir in ["closed", "listed"] {
+                mode(&top.join(dir), 0o700);
+            }
+            assert_eq!(watch.now(&on).unwrap(), scope(&["", "closed/", "listed/"]));
+            assert_eq!(watch.dirs.len(), 5);
+            for dir in ["closed/in", "listed/in"] {
+                fs::write(top.join(dir).join("f"), "1").unwrap();
+            }
+            assert_eq!(watch.now(&on).unwrap(), scope(&["closed/in", "listed/in"]));
+        });
+        // The top itself has to be open.
+        let closed = temp.path().join("none");
+        fs::create_dir(&closed).unwrap();
+        mode(&closed, 0o000);
+        as_a_user(move || {
+            let error = TreeWatch::new(&closed, &Filter::default(), &on).map(drop).unwrap_err();
+            assert!(error.to_string().contains("Permission denied"), "{error}");
+        });
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! The directories of a tree that have a watch.
 
 use super::under;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The directories that are watched, below the top.
 #[derive(Default)]
 pub(super) struct WatchedDirs {
     by_watch: HashMap<i32, Vec<u8>>,
     by_path: BTreeMap<Vec<u8>, i32>,
+    /// Directories that this user may not read, and so not watch.
+    closed: BTreeSet<Vec<u8>>,
 }
 
 impl WatchedDirs {
     /// Adds a directory. One that has the watch already has another path by now.
     pub(super) fn add(&mut self, watch: i32, dir: Vec<u8>) {
         self.remove(watch);
+        self.closed.remove(&dir);
         self.by_path.insert(dir.clone(), watch);
         self.by_watch.insert(watch, dir);
     }
@@ -32,6 +35,25 @@ impl WatchedDirs {
         Some(dir)
     }
 
+    /// True for a directory that has a watch.
+    pub(super) fn has(&self, dir: &[u8]) -> bool {
+        self.by_path.contains_key(dir)
+    }
+
+    /// Keeps a directory that may not be read.
+    pub(super) fn add_closed(&mut self, dir: Vec<u8>) {
+        self.closed.insert(dir);
+    }
+
+    /// Forgets the directories below `dir` that may not be read; true where there are some.
+    pub(super) fn remove_closed_below(&mut self, dir: &[u8]) -> bool {
+        let first = under(dir, b"");
+        let below = self.closed.range(first.clone()..).take_while(|path| path.starts_with(&first));
+        let closed: Vec<Vec<u8>> = below.cloned().collect();
+        closed.iter().for_each(|dir| _ = self.closed.remove(dir));
+        !closed.is_empty()
+    }
+
     /// Removes a directory with all below it, and returns their watches.
     pub(super) fn remove_below(&mut self, dir: &[u8]) -> Vec<i32> {
         let first = under(dir, b"");
@@ -39,6 +61,8 @@ impl WatchedDirs {
         let mut watches: Vec<i32> = below.map(|(_, watch)| *watch).collect();
         watches.extend(self.by_path.get(dir));
         watches.iter().for_each(|watch| _ = self.remove(*watch));
+        self.closed.remove(dir);
+        self.remove_closed_below(dir);
         watches
     }
 
@@ -68,5 +92,20 @@ mod tests {
         assert_eq!(dirs.remove(7), Some(b"b".to_vec()));
         dirs.add(9, b"c".to_vec());
         assert_eq!((dirs.remove_below(b"b"), dirs.remove_below(b"c")), (vec![], vec![9]));
+    }
+
+    #[test]
+    fn closed_directories_are_kept_until_they_are_watched_or_gone() {
+        let mut dirs = WatchedDirs::default();
+        for dir in ["a/b", "a/b/c", "a.b", "d"] {
+            dirs.add_closed(dir.into());
+        }
+        assert!(dirs.remove_closed_below(b"a") && !dirs.remove_closed_below(b"a"));
+        dirs.add(1, b"d".to_vec());
+        assert!(dirs.has(b"d") && !dirs.has(b"a.b"));
+        assert_eq!(dirs.remove_below(b"a.b"), [0; 0]);
+        assert!(dirs.closed.is_empty());
+        dirs.add_closed(b"e".to_vec());
+        assert!(dirs.remove_closed_below(b"") && dirs.closed.is_empty());
     }
 }
