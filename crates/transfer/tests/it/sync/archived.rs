@@ -69,7 +69,7 @@ fn header(name: &str, kind: u8, size: usize) -> [u8; 512] {
         (100, "0000640\0"),
         (108, "0000000\0"),
         (116, "0000000\0"),
-        (124, &size),
+        (124, &size[..]),
         (136, "13603057600\0"),
     ] {
         header[at..at + field.len()].copy_from_slice(field.as_bytes());
