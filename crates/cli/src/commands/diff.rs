@@ -73,7 +73,14 @@ impl Diff {
 
     /// Compares the trees, and prints the differences. Sets the exit code as soon as it is known.
     fn run(&self, code: &mut u8) -> Outcome {
-        let (mut from, mut to) = (self.from.open()?, self.to.open()?);
+        let (mut from, mut to) = match self.from.is_archive() {
+            // The volume comes first: a wait for it can be ended at once, and unpacking cannot.
+            true => {
+                let to = self.to.open()?;
+                (self.from.open()?, to)
+            }
+            false => (self.from.open()?, self.to.open()?),
+        };
         interrupt::wait_for_commands();
         let collected = Collected::default();
         let problems = [from.problems(), to.problems()].concat();

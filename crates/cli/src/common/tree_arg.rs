@@ -90,6 +90,11 @@ impl TreeArg {
         }
     }
 
+    /// True for an archive.
+    pub fn is_archive(&self) -> bool {
+        matches!(self, TreeArg::Archive(_))
+    }
+
     /// Opens the volume, if it is one: that of a mount in the process that serves it.
     ///
     /// # Errors

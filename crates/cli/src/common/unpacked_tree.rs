@@ -12,6 +12,7 @@ use lanefs_transfer::{
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Sizes of the volume in bytes: that for a pipe, the least one, and in multiples of a file's size. Its file
 /// has holes: only the content of the archive takes room.
@@ -21,10 +22,14 @@ const EXPANSION: u64 = 64;
 /// Cache of the volume in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
+/// Name of the volume in a directory of its own.
+const VOLUME: &str = "archive.lane";
+
 /// An archive that was unpacked. Its volume goes with it.
 pub struct UnpackedTree {
     archive: UnpackedArchive,
-    _dir: tempfile::TempDir,
+    /// The directory of the volume, where it could not be removed at once.
+    _dir: Option<TempDir>,
 }
 
 impl UnpackedTree {
@@ -41,6 +46,8 @@ impl UnpackedTree {
             true => ArchiveSource::StandardInput(Box::new(std::io::stdin())),
             false => ArchiveSource::File(path),
         };
+        // A request that ended the process from here on would leave the directory.
+        interrupt::wait_for_commands();
         let host = |error| Failure::host(&std::env::temp_dir(), &error);
         let dir = tempfile::Builder::new().prefix("lanefs-archive-").tempdir().map_err(host)?;
         let file_bytes = path.metadata().map_or(0, |about| about.len());
@@ -48,7 +55,8 @@ impl UnpackedTree {
             ArchiveSource::File(_) => file_bytes.saturating_mul(EXPANSION).max(LEAST_VOLUME_BYTES),
             ArchiveSource::StandardInput(_) => PIPE_VOLUME_BYTES,
         };
-        let volume = volume(&dir.path().join("archive.lane"), bytes.min(PIPE_VOLUME_BYTES))?;
+        let volume = volume(&dir.path().join(VOLUME), bytes.min(PIPE_VOLUME_BYTES))?;
+        let dir = without_names(dir);
         let names = HostNames::of_caller();
         let options = ImportOptions { names: Some(&names), ..ImportOptions::default() };
         let progress = TransferProgress::new("unpacking");
@@ -67,6 +75,20 @@ impl UnpackedTree {
     /// Takes the problems that the archive had.
     pub fn problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.archive.report.problems)
+    }
+}
+
+/// Removes a directory and the volume in it, which is open, and which nobody opens by its path again. So
+/// nothing is left of it, however the process ends. Returns the directory of a file system that keeps the name
+/// of an open file, such as NFS.
+fn without_names(dir: TempDir) -> Option<TempDir> {
+    let removed = std::fs::remove_file(dir.path().join(VOLUME));
+    match removed.and_then(|()| std::fs::remove_dir(dir.path())) {
+        Ok(()) => {
+            let _ = dir.keep();
+            None
+        }
+        Err(_) => Some(dir),
     }
 }
 

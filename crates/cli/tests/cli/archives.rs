@@ -1,9 +1,10 @@
 //! Archives on standard input and output, compressed ones, and imports that the host cannot keep.
 
-use crate::common::{TestVolume, program, run, run_with, text};
+use crate::common::{TestVolume, ended, program, run, run_with, text, until_read};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 /// A volume with two files in `/d`, and its archive.
@@ -159,4 +160,35 @@ fn a_full_host_leaves_what_the_import_counts() {
     assert_eq!(counts["files"].as_u64(), Some(listed as u64), "{counts}");
     assert!(counts["lost"].as_u64().is_some_and(|lost| lost > 0), "{counts}");
     run(&["fsck", text(&copy)]).ends(0);
+}
+
+/// Starts a command that reads an archive, and stops it by a signal while it unpacks. Returns the exit code.
+fn stopped_while_unpacking(v: &TestVolume, args: &[&str], signal: Signal) -> Option<i32> {
+    let temp = v.host("temp");
+    fs::create_dir_all(&temp).expect("a directory");
+    let mut command = program();
+    command.args(args).env("TMPDIR", &temp).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let (_, archive) = with_archive();
+    // The rest never comes.
+    stdin.write_all(&archive[..archive.len() / 2]).expect("it reads");
+    until_read(&stdin);
+    let left = || fs::read_dir(&temp).expect("the directory").count();
+    assert_eq!(left(), 0, "a volume that is open has no name");
+    kill_process(Pid::from_child(&child), signal).expect("a signal");
+    let code = ended(&mut child);
+    assert_eq!(left(), 0);
+    code
+}
+
+#[test]
+fn an_unpacked_archive_is_gone_however_the_command_ends() {
+    let v = TestVolume::new();
+    for args in [["diff", "-", text(&v.image)], ["sync", text(&v.image), "-"]] {
+        for (signal, code) in [(Signal::INT, Some(130)), (Signal::TERM, Some(130)), (Signal::KILL, None)] {
+            assert_eq!(stopped_while_unpacking(&v, &args, signal), code, "{args:?} {signal:?}");
+        }
+    }
+    v.clean();
 }

@@ -1,10 +1,48 @@
 //! Records of POSIX pax headers: `length key=value\n`, any byte in a value.
 
 use lanefs::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most bytes of global records that are kept; each counts some more than it has.
+const MAX_GLOBAL_BYTES: usize = 1 << 20;
+/// Bytes that a record takes besides its key and value, about.
+const RECORD_BYTES: usize = 64;
 
 /// Records in their order. Of several with the same key the last one counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Records(pub(crate) Vec<(Vec<u8>, Vec<u8>)>);
+pub(crate) struct Records {
+    own: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The records of all members, before those of this one.
+    global: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+/// The records of all members that follow. A later one takes the place of one with the same key.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalRecords {
+    records: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
+    bytes: usize,
+}
+
+impl GlobalRecords {
+    /// Adds the records of a global header; `None` where they are too many to keep.
+    pub(crate) fn add(&mut self, records: Records) -> Option<()> {
+        let all = Arc::make_mut(&mut self.records);
+        for (key, value) in records.own {
+            let key_bytes = key.len() + RECORD_BYTES;
+            self.bytes += key_bytes + value.len();
+            if let Some(old) = all.insert(key, value) {
+                self.bytes -= key_bytes + old.len();
+            }
+            if self.bytes > MAX_GLOBAL_BYTES {
+                // Where the archive is read on, none of them counts.
+                *self = GlobalRecords::default();
+                return None;
+            }
+        }
+        Some(())
+    }
+}
 
 impl Records {
     /// Parses a header's content; `None` where it is damaged.
@@ -18,13 +56,29 @@ impl Records {
             records.push((record[..equals].to_vec(), record[equals + 1..].to_vec()));
             data = &data[len..];
         }
-        Some(Records(records))
+        Some(Records { own: records, global: Arc::default() })
+    }
+
+    /// The records of a member, with those of all members before them.
+    pub(crate) fn with_global(self, global: &GlobalRecords) -> Self {
+        Records { global: global.records.clone(), ..self }
+    }
+
+    /// True without any record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.global.is_empty()
+    }
+
+    /// All records, those of all members first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Vec<u8>, &Vec<u8>)> {
+        self.global.iter().chain(self.own.iter().map(|(key, value)| (key, value)))
     }
 
     /// Returns the value of the last record with this key; an empty value removes the key.
     pub(crate) fn get(&self, key: &str) -> Option<&[u8]> {
-        let found = self.0.iter().rev().find(|(k, _)| k == key.as_bytes());
-        found.map(|(_, value)| &value[..]).filter(|value| !value.is_empty())
+        let own = self.own.iter().rev().find(|(k, _)| k == key.as_bytes()).map(|(_, value)| value);
+        let found = own.or_else(|| self.global.get(key.as_bytes()));
+        found.map(|value| &value[..]).filter(|value| !value.is_empty())
     }
 
     /// Returns the value of a record as a number.
@@ -49,7 +103,7 @@ impl Records {
 
     /// Appends a record.
     pub(crate) fn push(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.0.push((key.into(), value.into()));
+        self.own.push((key.into(), value.into()));
     }
 
     /// Appends a time.
@@ -58,10 +112,10 @@ impl Records {
         self.push(key, format!("{sign}{}.{:09}", time / 1_000_000_000, time % 1_000_000_000));
     }
 
-    /// Encodes the records as a header's content.
+    /// Encodes the member's own records as a header's content.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut data = Vec::new();
-        for (key, value) in &self.0 {
+        for (key, value) in &self.own {
             // The length counts its own digits.
             let rest = key.len() + value.len() + 3;
             let mut len = rest + 1;
@@ -93,12 +147,36 @@ mod tests {
         assert_eq!(back.get("key9990").unwrap().len(), 9_990);
         // A '=' in a key looks like the one that ends the key: a limit of the format.
         assert_eq!(back.get("SCHILY.xattr.user.a").unwrap(), b"b=\x00\xff=");
-        assert_eq!(back.0.len(), records.0.len());
+        assert_eq!(back.own.len(), records.own.len());
         for damaged in
             [&b"5 a=b\n6"[..], b"99 a=b\n", b"x a=b\n", b"6 ab_\n", b"18446744073709551615 a=b\n", b"0 a=\n"]
         {
             assert!(Records::parse(damaged).is_none());
         }
+    }
+
+    #[test]
+    fn global_records_are_replaced_shared_and_bounded() {
+        let records = |key: String, value: &[u8]| {
+            let mut records = Records::default();
+            records.push(key, value);
+            records
+        };
+        let mut global = GlobalRecords::default();
+        for round in 0..1000 {
+            let value = vec![b'0' + (round % 10) as u8; 100_000];
+            assert!(global.add(records("comment".into(), &value)).is_some());
+        }
+        let member = records("path".into(), b"a").with_global(&global);
+        assert!(Arc::ptr_eq(&member.global, &global.records));
+        assert_eq!((member.get("comment").unwrap()[0], member.get("path")), (b'9', Some(&b"a"[..])));
+        assert_eq!((member.all().count(), member.is_empty()), (2, false));
+        // An own value counts, and an empty one removes that of all members.
+        assert_eq!(records("comment".into(), b"").with_global(&global).get("comment"), None);
+        drop(member);
+        let added = (0..100_000).take_while(|number| global.add(records(number.to_string(), b"")).is_some());
+        assert!(added.count() < MAX_GLOBAL_BYTES / RECORD_BYTES);
+        assert!(global.add(records("large".into(), &vec![0; MAX_GLOBAL_BYTES])).is_none());
     }
 
     #[test]

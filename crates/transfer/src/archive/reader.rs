@@ -1,16 +1,21 @@
 //! Reading of the members of an archive, one after another.
 
 use super::acl_text;
-use super::pax::Records;
-use super::sparse::{self, Ranges};
+use super::pax::{GlobalRecords, Records};
+use super::sparse::{self, MAX_RANGES, Ranges};
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::name::shown;
 use lanefs::{FileKind, Time};
 use std::io::{self, Read};
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-/// Largest accepted name, target or set of records, in bytes.
+/// Largest accepted set of records, in bytes.
 const MAX_RECORDS_BYTES: u64 = 16 << 20;
+/// Longest accepted name or target, in bytes.
+const MAX_NAME_BYTES: u64 = 1 << 20;
+
+const LONG_NAME: &str = "a name or target is longer than 1 MiB";
+const TOO_MANY_GLOBAL: &str = "the attributes for all of its members take more than 1 MiB";
 
 /// Kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +77,7 @@ pub(crate) struct Reader<R> {
     /// Unread bytes of the current member, and the padding to a multiple of 512 after them.
     remaining: u64,
     padding: u64,
-    global: Records,
+    global: GlobalRecords,
     members: u64,
     /// A block of zeros has ended the archive, and not the end of its input.
     is_complete: bool,
@@ -90,7 +95,7 @@ impl<R: Read> Reader<R> {
             begin: 0,
             remaining: 0,
             padding: 0,
-            global: Records::default(),
+            global: GlobalRecords::default(),
             members: 0,
             is_complete: false,
         }
@@ -222,6 +227,15 @@ impl<R: Read> Reader<R> {
         Ok(data)
     }
 
+    /// Reads the content of a header that is the name or target of the next one.
+    fn name(&mut self, header: &Header) -> Result<Vec<u8>> {
+        // A size that is damaged is named there.
+        match header.entry_size() {
+            Ok(size) if size > MAX_NAME_BYTES => Err(self.damaged(LONG_NAME)),
+            _ => self.records(header),
+        }
+    }
+
     /// Returns the next part; skips the rest of the member before.
     pub(crate) fn next(&mut self) -> Result<Part> {
         match self.next_member() {
@@ -252,10 +266,10 @@ impl<R: Read> Reader<R> {
                     let data = self.records(&header)?;
                     let global =
                         Records::parse(&data).ok_or_else(|| self.damaged("a pax header is damaged"))?;
-                    self.global.0.extend(global.0);
+                    self.global.add(global).ok_or_else(|| self.damaged(TOO_MANY_GLOBAL))?;
                 }
-                EntryType::GNULongName => long_name = Some(until_nul(self.records(&header)?)),
-                EntryType::GNULongLink => long_link = Some(until_nul(self.records(&header)?)),
+                EntryType::GNULongName => long_name = Some(until_nul(self.name(&header)?)),
+                EntryType::GNULongLink => long_link = Some(until_nul(self.name(&header)?)),
                 // GNU's volume label, and the continuation of a member from another volume, are not files.
                 kind if matches!(kind.as_byte(), b'V' | b'M') => _ = self.records(&header)?,
                 _ => return self.member(&header, records, long_name, long_link).map(Some),
@@ -270,21 +284,22 @@ impl<R: Read> Reader<R> {
         long_name: Option<Vec<u8>>,
         long_link: Option<Vec<u8>>,
     ) -> Result<ArchiveMember> {
-        let mut all = self.global.clone();
-        all.0.extend(records.0);
-        let records = all;
-        let has_records = !records.0.is_empty();
+        let records = records.with_global(&self.global);
+        let has_records = !records.is_empty();
         let bytes = |key| records.get(key).map(<[u8]>::to_vec);
         let path = bytes("GNU.sparse.name")
             .or_else(|| bytes("path"))
             .or(long_name)
             .unwrap_or_else(|| header.path_bytes().into_owned());
-        let name = shown(&path);
-        let what = format!("{}: member '{name}'", self.what);
-        let bad = |why: &str| Error::Archive { what: what.clone(), why: why.into() };
         let target = bytes("linkpath")
             .or(long_link)
             .unwrap_or_else(|| header.link_name_bytes().map_or_else(Vec::new, |target| target.into_owned()));
+        if path.len().max(target.len()) as u64 > MAX_NAME_BYTES {
+            return Err(self.damaged(LONG_NAME));
+        }
+        let name = shown(&path);
+        let what = format!("{}: member '{name}'", self.what);
+        let bad = |why: &str| Error::Archive { what: what.clone(), why: why.into() };
         let entry_type = header.entry_type();
         let kind = match entry_type {
             EntryType::Link => MemberKind::HardLink(target.clone()),
@@ -360,7 +375,7 @@ impl<R: Read> Reader<R> {
                 member.ranges.push((range.offset().map_err(|_| bad())?, range.length().map_err(|_| bad())?));
             }
             let mut more = gnu.is_extended();
-            while more {
+            while more && member.ranges.len() <= MAX_RANGES {
                 let mut block = GnuExtSparseHeader::new();
                 self.exact(block.as_mut_bytes())?;
                 for range in block.sparse().iter().filter(|range| !range.is_empty()) {
@@ -386,6 +401,10 @@ impl<R: Read> Reader<R> {
                 .number("GNU.sparse.size")
                 .or(records.number("GNU.sparse.realsize"))
                 .ok_or_else(bad)?;
+        }
+        if member.ranges.len() > MAX_RANGES {
+            let why = format!("its map of holes has more than {MAX_RANGES} ranges");
+            return Err(Error::Archive { what: what.clone(), why });
         }
         let stored: u64 = member.ranges.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len));
         if !sparse::is_map(&member.ranges, member.size) || stored > self.remaining {
@@ -415,7 +434,7 @@ fn until_nul(mut name: Vec<u8>) -> Vec<u8> {
 
 /// Returns the extended attributes in the records of GNU tar, star and bsdtar's compatible form.
 fn xattrs(records: &Records) -> NamedValues {
-    let named = records.0.iter().filter_map(|(key, value)| {
+    let named = records.all().filter_map(|(key, value)| {
         let name = key.strip_prefix(b"SCHILY.xattr.")?;
         Some((name.to_vec(), value.clone()))
     });
@@ -425,7 +444,7 @@ fn xattrs(records: &Records) -> NamedValues {
 /// Returns the access control lists in text form, as far as the records do not have the attributes, too. A
 /// list of another kind (NFSv4's) has an empty name.
 fn lists(records: &Records, xattrs: &NamedValues) -> NamedValues {
-    let all = records.0.iter().filter(|(key, _)| key.starts_with(b"SCHILY.acl."));
+    let all = records.all().filter(|(key, _)| key.starts_with(b"SCHILY.acl."));
     let named = all.map(|(key, text)| (acl_text::attribute(key).unwrap_or_default().to_vec(), text.clone()));
     named.filter(|(name, _)| xattrs.iter().all(|(other, _)| other != name)).collect()
 }

@@ -5,6 +5,10 @@ use super::pax::Records;
 /// `(offset, length)` of each stored range, in stored order.
 pub(crate) type Ranges = Vec<(u64, u64)>;
 
+/// Most ranges of a map that is read: an archive of a few bytes can claim any number of them. A map that has
+/// more is read to one range beyond.
+pub(crate) const MAX_RANGES: usize = 1 << 20;
+
 /// True for a valid map: ranges ascend, do not overlap, and end within `size`.
 pub(crate) fn is_map(ranges: &Ranges, size: u64) -> bool {
     let mut end = 0;
@@ -20,10 +24,11 @@ pub(crate) fn is_map(ranges: &Ranges, size: u64) -> bool {
 pub(crate) fn from_records(records: &Records) -> Option<Ranges> {
     let numbers: Vec<u64> = if let Some(map) = records.get("GNU.sparse.map") {
         let text = std::str::from_utf8(map).ok()?;
-        text.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?
+        let numbers = text.split(',').take(2 * (MAX_RANGES + 1));
+        numbers.map(|number| number.parse().ok()).collect::<Option<_>>()?
     } else {
         let wanted = |key: &[u8]| key == b"GNU.sparse.offset" || key == b"GNU.sparse.numbytes";
-        let found = records.0.iter().filter(|(key, _)| wanted(key));
+        let found = records.all().filter(|(key, _)| wanted(key)).take(2 * (MAX_RANGES + 1));
         found.map(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok()).collect::<Option<_>>()?
     };
     let (pairs, rest) = numbers.as_chunks::<2>();
@@ -61,7 +66,7 @@ pub(crate) fn from_content<E>(
     };
     let Some(count) = number()? else { return Ok(None) };
     let mut ranges = Vec::new();
-    for _ in 0..count {
+    for _ in 0..count.min(MAX_RANGES as u64 + 1) {
         match (number()?, number()?) {
             (Some(offset), Some(len)) => ranges.push((offset, len)),
             _ => return Ok(None),
@@ -112,6 +117,20 @@ mod tests {
             records.push(format!("GNU.sparse.{key}"), value);
         }
         assert_eq!(from_records(&records), Some(vec![(0, 5), (10, 5)]));
+    }
+
+    #[test]
+    fn a_map_of_any_length_is_read_to_the_bound() {
+        let mut block = b"9999999999\n".to_vec();
+        block.resize(512, b'\n');
+        let next = |data: &mut [u8; 512]| {
+            data.copy_from_slice(&std::mem::replace(&mut block, vec![b'\n'; 512]));
+            Ok::<(), ()>(())
+        };
+        assert_eq!(from_content(next).unwrap().unwrap().len(), MAX_RANGES + 1);
+        let mut records = Records::default();
+        records.push("GNU.sparse.map", vec!["0,0"; MAX_RANGES + 5].join(","));
+        assert_eq!(from_records(&records).unwrap().len(), MAX_RANGES + 1);
     }
 
     #[test]

@@ -5,24 +5,35 @@
 //! watching: the one that most people take asks for each opening of a file as well, so that reading a large
 //! tree overflows the queue of whoever reads it.
 //!
-//! A watch tells that a directory is to be looked at, and nothing else: its names prove nothing,
-//! and a link that somebody puts in the place of a directory costs a look in vain.
+//! A watch tells that a directory is to be looked at, and nothing else: its names prove nothing. A directory
+//! is opened by one step from the directory above it, none of which follows a link, and its watch goes by the
+//! descriptor: whoever puts a link in the place of a directory cannot lead the watch out of the tree.
+
+mod queue;
+mod watched_dirs;
 
 use super::filter::Filter;
 use super::scope::{Depth, Scope};
+use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::on_host::opener::Opener;
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::name::shown_path;
 use lanefs::path::join;
+use queue::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, fstat, openat};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use watched_dirs::WatchedDirs;
+
+type HostResult<T> = std::result::Result<T, Errno>;
 
 /// Time without a change after which changes are told: what a program does at once is one round.
 const QUIET: Duration = Duration::from_millis(500);
@@ -30,8 +41,8 @@ const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time after which a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// Bytes of events that are read at once.
-const EVENTS_BYTES: usize = 64 << 10;
+/// Bytes of names that are read at once.
+const NAMES_BYTES: usize = 32 << 10;
 
 const WATCHED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
@@ -41,7 +52,6 @@ const WATCHED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::ONLYDIR)
-    .union(WatchFlags::DONT_FOLLOW)
     .union(WatchFlags::EXCL_UNLINK);
 
 /// A watch on each directory of a tree. It ends with the value.
@@ -50,50 +60,21 @@ pub struct TreeWatch {
     filter: Filter,
     queue: OwnedFd,
     dirs: WatchedDirs,
+    opener: Opener,
 }
 
-/// The directories that are watched, below the top.
-#[derive(Default)]
-struct WatchedDirs {
-    by_watch: HashMap<i32, Vec<u8>>,
-    by_path: BTreeMap<Vec<u8>, i32>,
+/// A walk that gives directories their watches.
+struct Walk {
+    open: OpenDirs,
+    /// Names in directories that have theirs.
+    waiting: Vec<Waiting>,
+    buffer: Vec<MaybeUninit<u8>>,
 }
 
-impl WatchedDirs {
-    /// Adds a directory. One that has the watch already has another path by now.
-    fn add(&mut self, watch: i32, dir: Vec<u8>) {
-        self.remove(watch);
-        self.by_path.insert(dir.clone(), watch);
-        self.by_watch.insert(watch, dir);
-    }
-
-    fn get(&self, watch: i32) -> Option<&Vec<u8>> {
-        self.by_watch.get(&watch)
-    }
-
-    /// Removes the directory of a watch, and returns its path.
-    fn remove(&mut self, watch: i32) -> Option<Vec<u8>> {
-        let dir = self.by_watch.remove(&watch)?;
-        // A new directory may have the path of one that is gone before the kernel tells the end of its watch.
-        if self.by_path.get(&dir) == Some(&watch) {
-            self.by_path.remove(&dir);
-        }
-        Some(dir)
-    }
-
-    /// Removes a directory with all below it, and returns their watches.
-    fn remove_below(&mut self, dir: &[u8]) -> Vec<i32> {
-        let first = under(dir, b"");
-        let below = self.by_path.range(first.clone()..).take_while(|(path, _)| path.starts_with(&first));
-        let mut watches: Vec<i32> = below.map(|(_, watch)| *watch).collect();
-        watches.extend(self.by_path.get(dir));
-        watches.iter().for_each(|watch| _ = self.remove(*watch));
-        watches
-    }
-
-    fn len(&self) -> usize {
-        self.by_watch.len()
-    }
+struct Waiting {
+    parent: Arc<HostDir>,
+    name: CString,
+    path: Vec<u8>,
 }
 
 /// The findings of a wait.
@@ -111,26 +92,25 @@ impl TreeWatch {
     /// Watches all directories of `top`, but for those that `filter` leaves out.
     ///
     /// # Errors
-    /// `top` cannot be watched, or the host's limit of watches is reached.
+    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches is
+    /// reached.
     pub fn new(top: &Path, filter: &Filter, interrupt: &dyn Fn() -> bool) -> Result<TreeWatch> {
         let mut watch = TreeWatch {
             top: top.to_owned(),
             filter: filter.clone(),
-            queue: new_queue(top)?,
+            queue: queue::new().map_err(|errno| cannot_watch(top, errno))?,
             dirs: WatchedDirs::default(),
+            opener: Opener::new(),
         };
         watch.add(b"", interrupt)?;
-        match watch.dirs.len() == 0 {
-            true => Err(watch.gone()),
-            false => Ok(watch),
-        }
+        Ok(watch)
     }
 
     /// Waits for changes until `until`, if that is given: until nothing has changed for half a second, or ten
     /// seconds have gone by since the first change.
     ///
     /// # Errors
-    /// The top directory is gone, or the host's limit of watches is reached.
+    /// The top directory is gone, a directory cannot be watched, or the host's limit of watches is reached.
     pub fn wait(&mut self, until: Option<Instant>, interrupt: &dyn Fn() -> bool) -> Result<WatchOutcome> {
         let mut scope = Scope::empty();
         // The first change, and the last one.
@@ -184,7 +164,7 @@ impl TreeWatch {
     /// Reads the events that are there; false where some were lost.
     fn read(&mut self, scope: &mut Scope, interrupt: &dyn Fn() -> bool) -> Result<bool> {
         loop {
-            let events = events(&self.queue).map_err(|errno| self.cannot(errno))?;
+            let events = queue::events(&self.queue).map_err(|errno| self.cannot(errno))?;
             if events.is_empty() {
                 return Ok(true);
             }
@@ -213,11 +193,23 @@ impl TreeWatch {
             return Ok(());
         }
         scope.add(&dir, Depth::Names);
-        let Some(below) = below.filter(|_| is_dir) else { return Ok(()) };
-        if what.contains(ReadFlags::MOVED_FROM) {
+        let Some(below) = below else {
+            // What this user could not reach in the directory may be in reach now.
+            if what.contains(ReadFlags::ATTRIB) && self.dirs.remove_closed_below(&dir) {
+                self.add(&dir, interrupt)?;
+                scope.add(&dir, Depth::Below);
+            }
+            return Ok(());
+        };
+        if !is_dir {
+            return Ok(());
+        }
+        if what.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE) {
             self.remove(&below);
         }
-        if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+        // A directory that could not be read has no watch, and may be open to this user now.
+        let may_be_open = what.contains(ReadFlags::ATTRIB) && !self.dirs.has(&below);
+        if may_be_open || what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
             self.add(&below, interrupt)?;
             scope.add(&below, Depth::Below);
         }
@@ -225,33 +217,69 @@ impl TreeWatch {
     }
 
     /// Watches a directory with all below it. A directory that is gone meanwhile, or may not be read, is left
-    /// out: the sync that follows names it.
+    /// out: the sync that follows names it. Any other error would leave changes untold.
     fn add(&mut self, dir: &[u8], interrupt: &dyn Fn() -> bool) -> Result<()> {
-        let mut waiting = vec![dir.to_vec()];
-        while let Some(dir) = waiting.pop() {
+        let buffer = vec![MaybeUninit::uninit(); NAMES_BYTES];
+        let mut walk = Walk { open: OpenDirs::new(), waiting: Vec::new(), buffer };
+        let mut next = (dir.to_vec(), self.find(&walk.open, dir));
+        loop {
+            let (path, found) = next;
+            match found.and_then(|dir| self.watch(&mut walk, &dir, &path)) {
+                Err(Errno::NOSPC) => return Err(self.too_many()),
+                Err(errno) if path.is_empty() => return Err(self.cannot(errno)),
+                Err(Errno::ACCESS) => self.dirs.add_closed(path),
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => {}
+                Err(errno) => return Err(cannot_watch(&self.path(&path), errno)),
+            }
+            let Some(Waiting { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
             if interrupt() {
                 return Ok(());
             }
-            let path = self.path(&dir);
-            // The watch comes before the list: a directory that is made in between is in one of both.
-            let watch = if dir.is_empty() { WATCHED.difference(WatchFlags::DONT_FOLLOW) } else { WATCHED };
-            match inotify::add_watch(&self.queue, &path, watch) {
-                Ok(number) => self.dirs.add(number, dir.clone()),
-                Err(Errno::NOSPC) => return Err(self.too_many()),
-                Err(_) => continue,
-            };
-            for entry in std::fs::read_dir(&path).into_iter().flatten().flatten() {
-                let below = under(&dir, entry.file_name().as_bytes());
-                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_dir && !self.filter.leaves_out(&below, true) {
-                    waiting.push(below);
-                }
+            next = (path, self.enter(&walk.open, &parent, name));
+        }
+    }
+
+    /// Opens a directory. The top may be a link to it.
+    fn find(&self, open: &OpenDirs, path: &[u8]) -> HostResult<Arc<HostDir>> {
+        let fd = openat(CWD, &self.top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty())?;
+        let mut dir = HostDir::top(CString::default(), fd)?;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            dir = self.enter(open, &dir, CString::new(name).map_err(|_| Errno::INVAL)?)?;
+        }
+        Ok(dir)
+    }
+
+    fn enter(&self, open: &OpenDirs, parent: &Arc<HostDir>, name: CString) -> HostResult<Arc<HostDir>> {
+        let fd = self.opener.open(&*parent.fd(open)?, &name, OPEN_DIR)?;
+        let id = FileId::of(&fstat(&fd)?);
+        Ok(HostDir::below(open, parent, name, id, Arc::new(fd)))
+    }
+
+    /// Watches one directory, and finds those in it.
+    fn watch(&mut self, walk: &mut Walk, dir: &Arc<HostDir>, path: &[u8]) -> HostResult<()> {
+        let fd = dir.fd(&walk.open)?;
+        // The watch comes before the list: a directory that is made in between is in one of both.
+        let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let number = inotify::add_watch(&self.queue, by_descriptor, WATCHED)?;
+        self.dirs.add(number, path.to_vec());
+        let mut entries = RawDir::new(&*fd, &mut walk.buffer[..]);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            // Some file systems list names without types. Only a directory opens as one.
+            let may_be_dir = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            if !may_be_dir || matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let path = under(path, name.to_bytes());
+            if !self.filter.leaves_out(&path, true) {
+                walk.waiting.push(Waiting { parent: dir.clone(), name: name.to_owned(), path });
             }
         }
         Ok(())
     }
 
-    /// Ends the watches of a directory that has gone elsewhere, with all below it.
+    /// Ends the watches of a directory that is not there any more, with all below it.
     fn remove(&mut self, dir: &[u8]) {
         for watch in self.dirs.remove_below(dir) {
             // One that is gone has no watch any more.
@@ -261,17 +289,13 @@ impl TreeWatch {
 
     /// Watches the tree with a new queue, after events were lost.
     fn begin_again(&mut self, interrupt: &dyn Fn() -> bool) -> Result<()> {
-        self.queue = new_queue(&self.top)?;
+        self.queue = queue::new().map_err(|errno| self.cannot(errno))?;
         self.dirs = WatchedDirs::default();
-        self.add(b"", interrupt)?;
-        match self.dirs.len() == 0 {
-            true => Err(self.gone()),
-            false => Ok(()),
-        }
+        self.add(b"", interrupt)
     }
 
     fn path(&self, dir: &[u8]) -> PathBuf {
-        if dir.is_empty() { self.top.clone() } else { self.top.join(OsStr::from_bytes(dir)) }
+        self.top.join(OsStr::from_bytes(dir))
     }
 
     fn gone(&self) -> Error {
@@ -279,7 +303,7 @@ impl TreeWatch {
     }
 
     fn cannot(&self, errno: Errno) -> Error {
-        Error::host(format!("cannot watch '{}'", shown_path(&self.top)), errno)
+        cannot_watch(&self.top, errno)
     }
 
     fn too_many(&self) -> Error {
@@ -292,37 +316,8 @@ impl TreeWatch {
     }
 }
 
-/// A change of a directory, or of a name in it.
-struct Event {
-    watch: i32,
-    what: ReadFlags,
-    name: Option<Vec<u8>>,
-}
-
-/// Reads some events; none where there are no more.
-fn events(queue: &OwnedFd) -> std::result::Result<Vec<Event>, Errno> {
-    let mut buffer = vec![MaybeUninit::uninit(); EVENTS_BYTES];
-    let mut reader = Reader::new(queue, &mut buffer);
-    let mut events = Vec::new();
-    loop {
-        match reader.next() {
-            Ok(event) => {
-                let name = event.file_name().map(|name| name.to_bytes().to_vec());
-                let name = name.filter(|name| !name.is_empty());
-                events.push(Event { watch: event.wd(), what: event.events(), name });
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(events),
-            Err(errno) => return Err(errno),
-        }
-        if reader.is_buffer_empty() {
-            return Ok(events);
-        }
-    }
-}
-
-fn new_queue(top: &Path) -> Result<OwnedFd> {
-    inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
-        .map_err(|errno| Error::host(format!("cannot watch '{}'", shown_path(top)), errno))
+fn cannot_watch(path: &Path, errno: Errno) -> Error {
+    Error::host(format!("cannot watch '{}'", shown_path(path)), errno)
 }
 
 /// The path of a name in a directory, both below the top.
@@ -349,25 +344,6 @@ mod tests {
             }
         }
         WatchOutcome::Changed(scope)
-    }
-
-    #[test]
-    fn a_directory_is_removed_with_all_below_it_and_nothing_else() {
-        let mut dirs = WatchedDirs::default();
-        for (watch, dir) in ["", "a", "a.b", "a/b", "a/b/c", "a0", "ab", "b"].into_iter().enumerate() {
-            dirs.add(watch as i32, dir.into());
-        }
-        let mut removed = dirs.remove_below(b"a");
-        removed.sort_unstable();
-        assert_eq!(removed, [1, 3, 4]);
-        assert_eq!(dirs.remove_below(b"none"), [0; 0]);
-        let left: Vec<_> = dirs.by_path.keys().map(|path| String::from_utf8_lossy(path)).collect();
-        assert_eq!((left, dirs.len()), (["", "a.b", "a0", "ab", "b"].map(Into::into).to_vec(), 5));
-        // Another directory gets the path before the end of the first watch is told; one gets another path.
-        dirs.add(9, b"b".to_vec());
-        assert_eq!(dirs.remove(7), Some(b"b".to_vec()));
-        dirs.add(9, b"c".to_vec());
-        assert_eq!((dirs.remove_below(b"b"), dirs.remove_below(b"c")), (vec![], vec![9]));
     }
 
     #[test]
@@ -402,6 +378,81 @@ mod tests {
         assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Nothing);
         assert_eq!(watch.wait(Some(Instant::now()), &on).unwrap(), WatchOutcome::Nothing);
         assert_eq!(watch.wait(None, &|| true).unwrap(), WatchOutcome::Nothing);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_directory_leads_no_watch_out_of_the_tree() {
+        let temp = tempfile::tempdir().unwrap();
+        let (top, outside) = (temp.path().join("top"), temp.path().join("outside"));
+        fs::create_dir_all(outside.join("usr")).unwrap();
+        fs::create_dir_all(top.join("a")).unwrap();
+        fs::create_dir_all(top.join("b/usr")).unwrap();
+        let mut watch = TreeWatch::new(&top, &Filter::default(), &on).unwrap();
+        // All of it happens before the first event is read.
+        fs::create_dir(top.join("a/usr")).unwrap();
+        for dir in ["a", "b"] {
+            fs::remove_dir(top.join(dir).join("usr")).unwrap();
+            fs::remove_dir(top.join(dir)).unwrap();
+            std::os::unix::fs::symlink(&outside, top.join(dir)).unwrap();
+        }
+        assert_ne!(watch.now(&on).unwrap(), WatchOutcome::Nothing);
+        assert_eq!(watch.dirs.len(), 1);
+        fs::write(outside.join("usr/f"), "1").unwrap();
+        fs::create_dir(outside.join("usr/d")).unwrap();
+        assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Nothing);
+        // The top may be a link.
+        std::os::unix::fs::symlink(&outside, temp.path().join("link")).unwrap();
+        let mut watch = TreeWatch::new(&temp.path().join("link"), &Filter::default(), &on).unwrap();
+        assert_eq!(watch.dirs.len(), 3);
+        fs::write(outside.join("usr/f"), "2").unwrap();
+        assert_eq!(watch.now(&on).unwrap(), scope(&["usr"]));
+    }
+
+    /// Runs `test` in a thread that obeys the modes of files, also where the process is root's.
+    fn as_a_user(test: impl FnOnce() + Send + 'static) {
+        let in_thread = || {
+            if rustix::process::geteuid().is_root() {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).expect("root may");
+            }
+            test();
+        };
+        std::thread::spawn(in_thread).join().expect("no panic");
+    }
+
+    #[test]
+    fn a_directory_that_opens_later_is_watched_from_then_on() {
+        let temp = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode: u32| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(path, mode).unwrap();
+        };
+        let top = temp.path().join("top");
+        mode(temp.path(), 0o777);
+        as_a_user(move || {
+            fs::create_dir_all(top.join("closed/in")).unwrap();
+            fs::create_dir_all(top.join("listed/in")).unwrap();
+            mode(&top.join("closed"), 0o000);
+            mode(&top.join("listed"), 0o400);
+            let mut watch = TreeWatch::new(&top, &Filter::default(), &on).unwrap();
+            assert_eq!(watch.dirs.len(), 2);
+            for dir in ["closed", "listed"] {
+                mode(&top.join(dir), 0o700);
+            }
+            assert_eq!(watch.now(&on).unwrap(), scope(&["", "closed/", "listed/"]));
+            assert_eq!(watch.dirs.len(), 5);
+            for dir in ["closed/in", "listed/in"] {
+                fs::write(top.join(dir).join("f"), "1").unwrap();
+            }
+            assert_eq!(watch.now(&on).unwrap(), scope(&["closed/in", "listed/in"]));
+        });
+        // The top itself has to be open.
+        let closed = temp.path().join("none");
+        fs::create_dir(&closed).unwrap();
+        mode(&closed, 0o000);
+        as_a_user(move || {
+            let error = TreeWatch::new(&closed, &Filter::default(), &on).map(drop).unwrap_err();
+            assert!(error.to_string().contains("Permission denied"), "{error}");
+        });
     }
 
     #[test]

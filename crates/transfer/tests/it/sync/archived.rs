@@ -57,19 +57,25 @@ fn a_volume_that_follows_archives_is_as_the_tree_that_was_packed() {
 
 /// A header with this name, of a file without content, of 1 January 2020.
 fn member(name: &str) -> [u8; 512] {
+    header(name, b'0', 0)
+}
+
+/// A header of a type, with the size of the content that follows.
+fn header(name: &str, kind: u8, size: usize) -> [u8; 512] {
     let mut header = [0; 512];
+    let size = format!("{size:011o}\0");
     header[..name.len()].copy_from_slice(name.as_bytes());
     for (at, field) in [
         (100, "0000640\0"),
         (108, "0000000\0"),
         (116, "0000000\0"),
-        (124, "00000000000\0"),
+        (124, &size[..]),
         (136, "13603057600\0"),
     ] {
         header[at..at + field.len()].copy_from_slice(field.as_bytes());
     }
     header[148..156].copy_from_slice(b"        ");
-    header[156] = b'0';
+    header[156] = kind;
     header[257..265].copy_from_slice(b"ustar\x0000");
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
     header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
@@ -108,4 +114,50 @@ fn an_archive_that_is_empty_or_cut_off_says_so() {
         let source = ArchiveSource::StandardInput(Box::new(std::io::Cursor::new(bytes.to_vec())));
         assert!(unpack_archive(volume(64), source, &ImportOptions::default(), control()).is_err());
     }
+}
+
+/// A header of records, of one member or of all, with its content.
+fn records(kind: u8, records: &[(&str, &str)]) -> Vec<u8> {
+    let mut content = Vec::new();
+    for (key, value) in records {
+        let rest = format!(" {key}={value}\n");
+        let mut len = rest.len();
+        while rest.len() + len.to_string().len() != len {
+            len = rest.len() + len.to_string().len();
+        }
+        content.extend_from_slice(format!("{len}{rest}").as_bytes());
+    }
+    let mut all = header("records", kind, content.len()).to_vec();
+    content.resize(content.len().next_multiple_of(512), 0);
+    all.extend_from_slice(&content);
+    all
+}
+
+#[test]
+fn an_archive_that_claims_too_much_is_refused() {
+    let long = "a".repeat((1 << 20) + 1);
+    let value = "v".repeat(100_000);
+    let global: Vec<u8> =
+        (0..11).flat_map(|number| records(b'g', &[(&format!("key{number}"), &value)])).collect();
+    let map = [("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.realsize", "0")];
+    let mut sparse = [records(b'x', &map), header("sparse", b'0', 1 << 30).to_vec()].concat();
+    sparse.extend_from_slice(b"99999999999\n");
+    // Each line is the number 0.
+    sparse.resize(sparse.len() + (4 << 20), b'\n');
+    for (bytes, why) in [
+        (header("././@LongLink", b'L', long.len()).to_vec(), "a name or target is longer than 1 MiB"),
+        (records(b'x', &[("path", &long)]), "a name or target is longer than 1 MiB"),
+        (records(b'x', &[("linkpath", &long)]), "a name or target is longer than 1 MiB"),
+        (global, "the attributes for all of its members take more than 1 MiB"),
+        (sparse, "its map of holes has more than 1048576 ranges"),
+    ] {
+        let bytes = [bytes, member("a").to_vec(), vec![0; 1024]].concat();
+        let source = ArchiveSource::StandardInput(Box::new(std::io::Cursor::new(bytes)));
+        let refused = unpack_archive(volume(64), source, &ImportOptions::default(), control()).err();
+        let text = refused.expect("a bound").to_string();
+        assert!(text.contains(why), "{text}");
+    }
+    // The same key again takes no more room.
+    let again: Vec<u8> = (0..30).flat_map(|_| records(b'g', &[("comment", &value)])).collect();
+    assert_eq!(unpacked([&again[..], &member("a"), &[0; 1024]].concat()).report.problems, []);
 }
