@@ -33,7 +33,7 @@ errnos! {
     EOVERFLOW = OVERFLOW, "A number does not fit into the reply.";
     EPERM = PERM, "The requester may not do that.";
     ERANGE = RANGE, "The value does not fit into the requester's buffer.";
-    ESTALE = STALE, "The node belongs to a version that has ended.";
+    ESTALE = STALE, "The client's knowledge is old: a version has ended, or a name exists by now.";
 }
 
 impl Errno {
