@@ -24,6 +24,7 @@ errnos! {
     EEXIST = EXIST, "The name exists.";
     EFBIG = FBIG, "The file would be too large.";
     EINVAL = INVAL, "An argument is impossible.";
+    EIO = IO, "The host or this program has failed.";
     ENOENT = NOENT, "The name does not exist.";
     ENOSYS = NOSYS, "No server of this kind has the request.";
     ENOTCONN = NOTCONN, "The service has ended.";

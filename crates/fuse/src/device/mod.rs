@@ -85,7 +85,7 @@ fn serve_all(service: &RequestService, connection: &OwnedFd) -> io::Result<()> {
                 break;
             }
             _ => {
-                let answer = service.serve(&request, payload).map_err(|errno| errno.code());
+                let answer = service.answer(&request, payload);
                 send(connection.as_fd(), request.unique(), answer, payload);
             }
         }
