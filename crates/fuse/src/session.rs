@@ -110,8 +110,8 @@ impl Mount {
         }
         let connection = kernel::mount(&dir, options)?;
         let wishes = Wishes { opens: options.access_times == AccessTimes::Always, rings: wants_rings };
-        let started = begin(&served, &state, &connection, wishes);
-        let (service, notifications) = started.inspect_err(|_| {
+        let begun = begin(&served, &state, &connection, threads, wishes);
+        let Begun { service, notifications, further } = begun.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             // A thread that ends later must not keep the volume.
             drop(served.end());
@@ -130,7 +130,7 @@ impl Mount {
             phase: Phase::Serving,
         };
         let serve = move || {
-            if let Err(error) = device::serve(&service, connection, threads) {
+            if let Err(error) = device::serve(&service, connection, further) {
                 log::error!("the connection to the kernel failed: {error}");
             }
             let _ = disconnected.send(Event::Disconnected);
@@ -290,8 +290,18 @@ impl Mount {
     }
 }
 
-/// Agrees with the kernel, and starts the threads of all rings where the mount is to have them. Returns the
-/// service of requests, and the connection for notifications.
+/// The parts of a mount that is about to serve.
+struct Begun {
+    /// The service of requests.
+    service: Arc<RequestService>,
+    /// The connection for notifications.
+    notifications: OwnedFd,
+    /// The connections of all threads but the first one.
+    further: Vec<OwnedFd>,
+}
+
+/// Agrees with the kernel, takes all connections, and starts the threads of all rings where the mount is to
+/// have them. The host refuses no connection after this: a mount that has begun is served.
 ///
 /// # Errors
 /// [`Error::Option`]: the kernel does not use rings. [`Error::Host`].
@@ -299,12 +309,14 @@ fn begin(
     served: &Arc<Served>,
     state: &Arc<MountState>,
     connection: &OwnedFd,
+    threads: usize,
     wishes: Wishes,
-) -> Result<(Arc<RequestService>, OwnedFd)> {
+) -> Result<Begun> {
     let failed = |what: &'static str| move |error: std::io::Error| Error::io(what, &error);
     let notifications = connection.try_clone().map_err(failed("the connection"))?;
     let agreement = device::agree(connection.as_fd(), wishes)
         .map_err(failed("initialising the connection to the kernel"))?;
+    let further = device::further_connections(connection.as_fd(), threads).map_err(failed("the connection"))?;
     let (served, state) = (Arc::clone(served), Arc::clone(state));
     let service = Arc::new(RequestService { served, state, no_open: agreement.no_open });
     if wishes.rings && !agreement.rings {
@@ -313,7 +325,7 @@ fn begin(
     if wishes.rings {
         uring::start(&service, connection).map_err(failed("transport=uring: starting the queues"))?;
     }
-    Ok((service, notifications))
+    Ok(Begun { service, notifications, further })
 }
 
 /// The choices for the service of a mount.

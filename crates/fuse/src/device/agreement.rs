@@ -7,8 +7,8 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::io;
 
-/// Version of the protocol, and the oldest kernel's: that of Linux 5.10, whose `fuse_init_out` has as many
-/// bytes as today's.
+/// Version of the protocol, and the oldest kernel's: that of Linux 5.4, whose `fuse_init_out` has as many
+/// bytes as today's. Linux 5.10, the oldest that is promised, has 7.32.
 const MAJOR: u32 = 7;
 const MINOR: u32 = 42;
 const OLDEST_MINOR: u32 = 31;
@@ -17,7 +17,6 @@ const OLDEST_MINOR: u32 = 31;
 /// sees congestion.
 const MAX_BACKGROUND: u16 = 64;
 const CONGESTION: u16 = MAX_BACKGROUND / 4 * 3;
-const PAGE_BYTES: u32 = 4096;
 
 macro_rules! abilities {
     ($($name:ident = $bit:literal,)*) => { $(const $name: u64 = 1 << $bit;)* };
@@ -136,6 +135,11 @@ fn choose(offered: u64, wishes: Wishes) -> (u64, Agreement) {
     (if agreement.rings { chosen | OVER_IO_URING } else { chosen }, agreement)
 }
 
+/// Pages of the largest request, of which the kernel has its own size.
+fn max_pages() -> u16 {
+    (MAX_WRITE_BYTES as usize / rustix::param::page_size()).max(1) as u16
+}
+
 /// `fuse_init_out`
 fn reply(out: &mut Out<'_>, readahead: u32, abilities: u64) {
     out.u32s(&[MAJOR, MINOR, readahead, abilities as u32]);
@@ -143,7 +147,7 @@ fn reply(out: &mut Out<'_>, readahead: u32, abilities: u64) {
     out.bytes(&CONGESTION.to_ne_bytes());
     // The largest write, and the granularity of times in nanoseconds.
     out.u32s(&[MAX_WRITE_BYTES, 1]);
-    out.bytes(&((MAX_WRITE_BYTES / PAGE_BYTES) as u16).to_ne_bytes());
+    out.bytes(&max_pages().to_ne_bytes());
     // No alignment of mappings.
     out.bytes(&[0; 2]);
     out.u32((abilities >> u32::BITS) as u32);
@@ -180,5 +184,7 @@ mod tests {
             [8, 12, 20, 32].map(|at| u32_at(&bytes, at)),
             [7, POSIX_ACL as u32, MAX_WRITE_BYTES, 1 << 9]
         );
+        let pages = u32_at(&bytes, 28);
+        assert_eq!(pages as usize * rustix::param::page_size(), MAX_WRITE_BYTES as usize);
     }
 }

@@ -7,6 +7,7 @@ use lanefs_serve::{
     Entry, EntrySink, Errno, Groups, Lookup, NameSink, NewMode, NodeId, OpenFlags, Reply, Requester, Room,
     Served,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The service of the requests of one mount.
@@ -111,9 +112,36 @@ fn sized(payload: &mut [u8], size: u32, value: &[u8]) -> Reply<usize> {
     }
 }
 
+/// Does the work of a request. A panic is logged, and is the error `EIO`.
+fn guarded<T>(work: impl FnOnce() -> Reply<T>) -> Reply<T> {
+    // The state that the work shares is behind locks, which a panic frees and does not poison: other threads
+    // go on with it whether or not this one ends. After a panic in a commit the journal takes no more of
+    // them. The payload is this thread's: a reply with an error has none of it.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let why = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        log::error!("a request has failed by an error in this program: {why}");
+        Err(Errno::EIO)
+    })
+}
+
 impl RequestService {
+    /// Answers a request, by whichever way it came. Returns the length of the reply at the start of
+    /// `payload`, or the number of the error. A panic is the error `EIO`: the process waits for a reply.
+    pub(crate) fn answer(&self, request: &Request<'_>, payload: &mut [u8]) -> Result<usize, i32> {
+        guarded(|| self.serve(request, payload)).map_err(Errno::code)
+    }
+
+    /// Takes back references to one inode, or to many. These requests have no reply; the log has errors.
+    pub(crate) fn forget(&self, request: &Request<'_>, payload: &[u8]) {
+        let _ = guarded(|| {
+            self.take_back(request, payload);
+            Ok(())
+        });
+    }
+
     /// Serves a request. Returns the length of the reply at the start of `payload`, or the error.
-    pub(crate) fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
+    fn serve(&self, request: &Request<'_>, payload: &mut [u8]) -> Reply<usize> {
         match request.opcode() {
             opcode::LOOKUP..=opcode::LINK | opcode::CREATE | opcode::RENAME2 | opcode::TMPFILE => {
                 self.name(request, payload)
@@ -150,8 +178,8 @@ impl RequestService {
         }
     }
 
-    /// Takes back references to one inode, or to many. These requests have no reply; the log has errors.
-    pub(crate) fn forget(&self, request: &Request<'_>, payload: &[u8]) {
+    /// Takes back the references of a request.
+    fn take_back(&self, request: &Request<'_>, payload: &[u8]) {
         /// Bytes of `struct fuse_forget_one`.
         const ONE_BYTES: usize = 16;
         if request.opcode() == opcode::FORGET {
@@ -300,8 +328,10 @@ impl RequestService {
 fn attributes(request: &Request<'_>) -> SetAttr {
     let set = request.u32(0);
     let word = |bit: u32, at: usize| (set & bit != 0).then(|| request.u32(at));
-    let time = |bit: u32, now: u32, seconds: usize, nanoseconds: usize| match set {
-        _ if set & now != 0 => Some(Time::now()),
+    // One for both times, which are equal after `touch`.
+    let now = Time::now();
+    let time = |bit: u32, is_now: u32, seconds: usize, nanoseconds: usize| match set {
+        _ if set & is_now != 0 => Some(now),
         _ if set & bit != 0 => Some(Time::from_parts(request.u64(seconds) as i64, request.u32(nanoseconds))),
         _ => None,
     };
@@ -331,5 +361,32 @@ impl NameSink for Listing<'_> {
 impl EntrySink for Listing<'_> {
     fn add(&mut self, name: &[u8], next: u64, entry: &Entry) -> Room {
         room(self.0.name_with_attributes(name, next, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_whose_work_panics_is_answered_with_an_error() {
+        let number = 7;
+        assert_eq!(guarded::<usize>(|| panic!("as planned")), Err(Errno::EIO));
+        assert_eq!(guarded::<usize>(|| panic!("as planned: {number}")), Err(Errno::EIO));
+        assert_eq!(guarded(|| Ok(7)), Ok(7));
+        assert_eq!(guarded::<usize>(|| Err(Errno::ENOSYS)), Err(Errno::ENOSYS));
+    }
+
+    #[test]
+    fn both_times_of_a_touch_are_equal() {
+        let mut header = [0; abi::HEADER_BYTES];
+        let set = valid::ATIME | valid::ATIME_NOW | valid::MTIME | valid::MTIME_NOW;
+        header[abi::ARGUMENT_AT..][..4].copy_from_slice(&set.to_ne_bytes());
+        // Two readings of the clock may be equal by chance, and not so often.
+        for _ in 0..1000 {
+            let set = attributes(&Request { header: &header, payload_bytes: 0 });
+            assert!(set.atime.is_some());
+            assert_eq!(set.atime, set.mtime);
+        }
     }
 }

@@ -86,8 +86,8 @@ fn serve_one(service: &RequestService, exchange: &mut Exchange) -> io::Result<()
     exchange.wait()?;
     let Some((header, payload)) = exchange.parts() else { return Ok(()) };
     let request = Request { header, payload_bytes: Exchange::payload_bytes(header) };
-    let (unique, answer) = (request.unique(), service.serve(&request, payload));
-    exchange.reply(unique, answer.map_err(|errno| errno.code()))
+    let (unique, answer) = (request.unique(), service.answer(&request, payload));
+    exchange.reply(unique, answer)
 }
 
 #[cfg(test)]

@@ -146,9 +146,11 @@ impl Served {
         })
     }
 
-    /// Makes a regular file, for `open(2)` with these flags.
+    /// Makes a regular file, for `open(2)` with these flags. A file that exists is never the reply: the
+    /// client takes the reply for a new file of the requester, and checks no permission of it.
     ///
     /// # Errors
+    /// `ESTALE`: the name exists by now, and the flags lack `O_EXCL`. The client looks it up and opens it.
     /// Those of [`Volume::create_file`].
     pub fn create(
         &self,
@@ -165,8 +167,9 @@ impl Served {
                 volume.create_file(identity, dir, name, perm)
             });
             match made {
-                // Another process may have created the file meanwhile, which is an error only with `O_EXCL`.
-                Err(Errno::EEXIST) if flags & O_EXCL == 0 => Ok(volume.give_named(dir, name)?),
+                // A command may have made the name since the client looked for it, which is an error only
+                // with `O_EXCL`. Linux repeats the open once by itself, with a new lookup (`LOOKUP_REVAL`).
+                Err(Errno::EEXIST) if flags & O_EXCL == 0 => Err(Errno::ESTALE),
                 made => made,
             }
         })

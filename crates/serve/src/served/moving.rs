@@ -57,39 +57,50 @@ impl Served {
     }
 
     /// Makes the client drop what it has of older versions and does not use, and ends the versions of which
-    /// it has nothing more. Costs a listing of each directory of an older version that the client knows.
+    /// it has nothing more. Costs a listing of each directory of an older version that the client knows, and
+    /// memory for the names of one version that the client knows there.
     pub fn end_unused(&self) {
         for version in self.versions.older() {
-            let Ok(volume) = version.open() else { return };
-            for (dir, name) in volume.take_missing() {
-                self.drop_name(&volume, dir, &name);
-            }
-            for dir in volume.held() {
-                // A directory that cannot be read keeps its version a while longer.
-                let _ = self.drop_names(&volume, dir);
+            let names = {
+                let Ok(volume) = version.open() else { return };
+                names_of_client(&volume)
+            };
+            // The version is not in use here. The end of the service waits for its users, requests wait for
+            // that end, and the client may wait for a request before it drops a name.
+            if let Some(observer) = self.observer() {
+                names.iter().for_each(|(dir, name)| observer.name_changed(*dir, name));
             }
         }
         self.versions.retire();
     }
+}
 
-    /// Makes the client drop the names that it has of a directory; of any other inode it has none.
-    fn drop_names(&self, volume: &OpenVersion<'_>, dir: Ino) -> lanefs::Result<()> {
-        if volume.getattr(dir)?.kind != FileKind::Directory {
-            return Ok(());
-        }
-        for_each_entry(volume, dir, |entry| {
-            if volume.is_held(entry.ino) {
-                self.drop_name(volume, dir, &entry.name);
-            }
-        })
+/// Returns the names that the client has of a version, each with its directory.
+fn names_of_client(volume: &OpenVersion<'_>) -> Vec<(NodeId, Vec<u8>)> {
+    let missing = volume.take_missing();
+    let mut names: Vec<_> =
+        missing.into_iter().map(|(dir, name)| (volume.numbers.node(dir), name)).collect();
+    for dir in volume.held() {
+        // A directory that cannot be read keeps its version a while longer.
+        let _ = held_names(volume, dir, &mut names);
     }
+    names
+}
 
-    /// Makes the client drop a name.
-    fn drop_name(&self, volume: &OpenVersion<'_>, dir: Ino, name: &[u8]) {
-        if let Some(observer) = self.observer() {
-            observer.name_changed(volume.numbers.node(dir), name);
-        }
+/// Adds the names that the client has of a directory; of any other inode it has none.
+fn held_names(
+    volume: &OpenVersion<'_>,
+    dir: Ino,
+    names: &mut Vec<(NodeId, Vec<u8>)>,
+) -> lanefs::Result<()> {
+    if volume.getattr(dir)?.kind != FileKind::Directory {
+        return Ok(());
     }
+    for_each_entry(volume, dir, |entry| {
+        if volume.is_held(entry.ino) {
+            names.push((volume.numbers.node(dir), entry.name.clone()));
+        }
+    })
 }
 
 /// Adds the names in the root directory.

@@ -10,6 +10,7 @@
 
 mod client;
 mod commands;
+mod creating;
 mod model;
 mod observers;
 mod posix;

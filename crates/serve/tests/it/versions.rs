@@ -3,9 +3,11 @@
 use crate::client::{Client, ROOT};
 use crate::observers::{Notes, Notified};
 use lanefs::{Access, CreateOptions, MemoryDevice, Volume};
-use lanefs_serve::{Errno, Error, Groups, NodeId, Observer, Requester, ServeOptions};
+use lanefs_serve::{Errno, Error, Groups, NodeId, Observer, Requester, ServeOptions, Served};
 use lanefs_testkit::posix::PosixFs;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// Makes a volume with files, and opens it for reading.
 fn volume(files: &[(&str, &str)]) -> Arc<Volume> {
@@ -14,6 +16,9 @@ fn volume(files: &[(&str, &str)]) -> Arc<Volume> {
     let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
     let volume = Volume::create(&image, &options).expect("a volume");
     for (path, text) in files {
+        if let Some((dir, _)) = path.rsplit_once('/').filter(|(dir, _)| !dir.is_empty()) {
+            volume.mkdir_all(dir, 0o755).expect("a directory");
+        }
         volume.write_file(*path, text.as_bytes()).expect("a file");
     }
     volume.close().expect("closed");
@@ -52,6 +57,46 @@ fn new_lookups_see_the_new_version_and_references_keep_theirs() {
     assert_eq!(client.0.version_count(), 1, "the client has nothing of it");
     assert_eq!(client.0.getattr(id).err(), Some(Errno::ESTALE));
     drop(new);
+    client.end();
+}
+
+/// An observer that ends the service when it learns of a name below the root.
+struct Ending {
+    served: Weak<Served>,
+    /// Number of versions that have ended; `None` where the end has waited for the observer.
+    ended: Mutex<Vec<Option<usize>>>,
+}
+
+impl Observer for Ending {
+    fn name_changed(&self, dir: NodeId, _: &[u8]) {
+        let Some(served) = self.served.upgrade().filter(|_| dir != NodeId::ROOT) else { return };
+        let (sender, ended) = channel();
+        std::thread::spawn(move || sender.send(served.end().len()));
+        self.ended.lock().expect("no panic").push(ended.recv_timeout(Duration::from_secs(60)).ok());
+    }
+
+    fn node_changed(&self, _: NodeId) -> bool {
+        true
+    }
+
+    fn times_changed(&self, _: NodeId) {}
+}
+
+#[test]
+fn a_service_ends_while_the_client_is_told_to_drop_names() {
+    let client = Client::of(volume(&[("/d/f", "one")]), &ServeOptions::default());
+    let ending = Ending { served: Arc::downgrade(&client.0), ended: Mutex::default() };
+    let ending = Arc::new(ending);
+    client.0.observe(Arc::clone(&ending) as Arc<dyn Observer>).expect("observed");
+    let held = [client.walk("d").expect("found"), client.walk("d/f").expect("found")];
+    let (served, next) = (Arc::clone(&client.0), volume(&[("/d/f", "two")]));
+    let moved = std::thread::spawn(move || {
+        served.move_to(next).expect("moved");
+        served.end_unused();
+    });
+    moved.join().expect("no panic");
+    assert_eq!(*ending.ended.lock().expect("no panic"), [Some(2)]);
+    drop(held);
     client.end();
 }
 

@@ -58,7 +58,11 @@ impl PosixFs for Client {
         let node = match self.walk(path) {
             Ok(_) if creates && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
             Err(errno) if creates && errno == lanefs_serve::Errno::ENOENT => {
-                host(self.create(by, path, flags, mode))?
+                match self.create(by, path, flags, mode) {
+                    // The name exists by now: the kernel looks it up once more.
+                    Err(lanefs_serve::Errno::ESTALE) => host(self.walk(path))?,
+                    made => host(made)?,
+                }
             }
             walked => host(walked)?,
         };
