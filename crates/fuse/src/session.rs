@@ -316,7 +316,8 @@ fn begin(
     let notifications = connection.try_clone().map_err(failed("the connection"))?;
     let agreement = device::agree(connection.as_fd(), wishes)
         .map_err(failed("initialising the connection to the kernel"))?;
-    let further = device::further_connections(connection.as_fd(), threads).map_err(failed("the connection"))?;
+    let further =
+        device::further_connections(connection.as_fd(), threads).map_err(failed("the connection"))?;
     let (served, state) = (Arc::clone(served), Arc::clone(state));
     let service = Arc::new(RequestService { served, state, no_open: agreement.no_open });
     if wishes.rings && !agreement.rings {

@@ -78,8 +78,7 @@ impl Served {
 /// Returns the names that the client has of a version, each with its directory.
 fn names_of_client(volume: &OpenVersion<'_>) -> Vec<(NodeId, Vec<u8>)> {
     let missing = volume.take_missing();
-    let mut names: Vec<_> =
-        missing.into_iter().map(|(dir, name)| (volume.numbers.node(dir), name)).collect();
+    let mut names: Vec<_> = missing.into_iter().map(|(dir, name)| (volume.numbers.node(dir), name)).collect();
     for dir in volume.held() {
         // A directory that cannot be read keeps its version a while longer.
         let _ = held_names(volume, dir, &mut names);
@@ -88,11 +87,7 @@ fn names_of_client(volume: &OpenVersion<'_>) -> Vec<(NodeId, Vec<u8>)> {
 }
 
 /// Adds the names that the client has of a directory; of any other inode it has none.
-fn held_names(
-    volume: &OpenVersion<'_>,
-    dir: Ino,
-    names: &mut Vec<(NodeId, Vec<u8>)>,
-) -> lanefs::Result<()> {
+fn held_names(volume: &OpenVersion<'_>, dir: Ino, names: &mut Vec<(NodeId, Vec<u8>)>) -> lanefs::Result<()> {
     if volume.getattr(dir)?.kind != FileKind::Directory {
         return Ok(());
     }

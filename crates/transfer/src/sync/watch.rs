@@ -92,8 +92,8 @@ impl TreeWatch {
     /// Watches all directories of `top`, but for those that `filter` leaves out.
     ///
     /// # Errors
-    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches is
-    /// reached.
+    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches
+    /// is reached.
     pub fn new(top: &Path, filter: &Filter, interrupt: &dyn Fn() -> bool) -> Result<TreeWatch> {
         let mut watch = TreeWatch {
             top: top.to_owned(),
@@ -194,7 +194,7 @@ impl TreeWatch {
         }
         scope.add(&dir, Depth::Names);
         let Some(below) = below else {
-            // What this user could not reach in the directory may be in reach now.
+            // Directories that were closed to this user may be open now.
             if what.contains(ReadFlags::ATTRIB) && self.dirs.remove_closed_below(&dir) {
                 self.add(&dir, interrupt)?;
                 scope.add(&dir, Depth::Below);

@@ -118,8 +118,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let mut give = |name: &CStr, kind: FileKind, ino: u64| {
             // A name of `b` that is left out stays for its partner, which may be of another type. Below a
             // directory that had another name there is none that was left out under that.
-            let is_left_out = |name, kind| !pair.reads_content && leaves_out(name, kind);
-            if !matcher.give(name, kind, ino) && self.finds_removed && !is_left_out(name, kind) {
+            let stays = |left_out: bool| left_out && !pair.reads_content;
+            if !matcher.give(name, kind, ino) && self.finds_removed && !stays(leaves_out(name, kind)) {
                 removed.push(name, kind, ino);
             }
         };

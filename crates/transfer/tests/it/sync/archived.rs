@@ -65,13 +65,9 @@ fn header(name: &str, kind: u8, size: usize) -> [u8; 512] {
     let mut header = [0; 512];
     let size = format!("{size:011o}\0");
     header[..name.len()].copy_from_slice(name.as_bytes());
-    for (at, field) in [
-        (100, "0000640\0"),
-        (108, "0000000\0"),
-        (116, "0000000\0"),
-        (124, &size[..]),
-        (136, "13603057600\0"),
-    ] {
+    for (at, field) in
+        [(100, "0000640\0"), (108, "0000000\0"), (116, "0000000\0"), (124, &size[..]), (136, "13603057600\0")]
+    {
         header[at..at + field.len()].copy_from_slice(field.as_bytes());
     }
     header[148..156].copy_from_slice(b"        ");
