@@ -78,6 +78,11 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
                 say(&overflow(source));
                 Scope::default()
             }
+            WatchOutcome::Replaced => {
+                let source = escape(bytes::of_path(source));
+                say(&format!("'{source}' names another directory; looking at all of it"));
+                Scope::default()
+            }
             WatchOutcome::Nothing => continue,
         };
         following.until_done(scope, &interrupt);
