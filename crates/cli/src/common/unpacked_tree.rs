@@ -76,6 +76,11 @@ impl UnpackedTree {
     pub fn problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.archive.report.problems)
     }
+
+    /// Takes the notes of the unpacking: what a volume cannot keep of the archive.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.archive.report.notes)
+    }
 }
 
 /// Removes a directory and the volume in it, which is open, and which nobody opens by its path again. So

@@ -549,6 +549,18 @@ fn a_volume_follows_an_archive_as_its_tree() {
 }
 
 #[test]
+fn attributes_that_no_volume_keeps_of_an_archive_are_noted() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let archive = v.host("lists.tar");
+    tar(&source, &archive, &["--format=posix", "--pax-option=SCHILY.acl.ace:=everyone"]);
+    let note = "access control lists not kept";
+    v.run_with("sync", &[text(&archive), "/in"], b"").ends(0).says(note);
+    run(&["diff", text(&archive), &format!("{}:/in", text(&v.image))]).ends(0).says(note);
+}
+
+#[test]
 fn a_directory_without_a_member_keeps_its_attributes() {
     let v = TestVolume::new();
     let source = v.host("source");
