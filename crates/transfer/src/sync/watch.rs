@@ -219,7 +219,7 @@ impl TreeWatch {
         }
         scope.add(&dir, Depth::Names);
         let Some(below) = below else {
-            // What this user could not reach in the directory may be in reach now.
+            // Directories that this user could not reach in it may be in reach now.
             if what.contains(ReadFlags::ATTRIB) && self.dirs.remove_closed_below(&dir) {
                 self.add(&dir, interrupt)?;
                 scope.add(&dir, Depth::Below);
