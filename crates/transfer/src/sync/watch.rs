@@ -41,8 +41,8 @@ const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time after which a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time after which a wait looks whether the top is still the same directory: no event tells of a link to it, or
-/// of its own name.
+/// Time after which a wait looks whether the top is still the same directory: no event tells of a link to it,
+/// or of its own name.
 const LOOK_AT_TOP: Duration = Duration::from_secs(1);
 /// Bytes of names that are read at once.
 const NAMES_BYTES: usize = 32 << 10;
@@ -99,8 +99,8 @@ impl TreeWatch {
     /// Watches all directories of `top`, but for those that `filter` leaves out.
     ///
     /// # Errors
-    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches is
-    /// reached.
+    /// `top`, or a directory below it that this user may read, cannot be watched; the host's limit of watches
+    /// is reached.
     pub fn new(top: &Path, filter: &Filter, interrupt: &dyn Fn() -> bool) -> Result<TreeWatch> {
         let mut watch = TreeWatch {
             top: top.to_owned(),
