@@ -15,9 +15,10 @@ use std::io::Write;
 /// Show the differences of two trees: directories of the host, volumes, publications
 ///
 /// Each of A and B is a directory of the host; or a volume, as IMAGE or IMAGE:/PATH for a directory in it; or
-/// the URL of a publication, with :/PATH or without. A line for each difference, sorted by path, says how B
-/// would become the same as A: it has the form that `lanefs sync --help` explains, and is the line that `sync
-/// --dry-run --delete` prints. So `+` marks names that only A has, and `*deleting` those that only B has.
+/// the URL of a publication, with :/PATH or without; or a tar archive, which is unpacked in $TMPDIR first. A
+/// line for each difference, sorted by path, says how B would become the same as A: it has the form that
+/// `lanefs sync --help` explains, and is the line that `sync --dry-run --delete` prints. So `+` marks names
+/// that only A has, and `*deleting` those that only B has.
 ///
 /// Reads metadata; with --checksum contents, too. The exit code is 0 if there is no difference, 1 if there
 /// are some, and 4 if a tree, or a part of one, is missing or cannot be read; what could be compared is
@@ -26,9 +27,10 @@ use std::io::Write;
 #[command(after_help = "Examples:
   lanefs diff /usr/share v.lane:/share
   lanefs diff v.lane copy.lane --checksum
+  lanefs diff backup.tar.zst v.lane:/share
   lanefs diff v.lane file:///srv/photos#2026-10")]
 pub struct Diff {
-    /// Directory of the host, IMAGE[:/PATH] or URL[:/PATH]
+    /// Directory of the host, IMAGE[:/PATH], URL[:/PATH] or a tar archive (`-` for one on standard input)
     #[arg(value_name = "A", value_parser = TreeParser)]
     from: TreeArg,
     /// The same of the tree that is compared with it
@@ -84,8 +86,10 @@ impl Diff {
         interrupt::wait_for_commands();
         let collected = Collected::default();
         let problems = [from.problems(), to.problems()].concat();
+        let notes = [from.notes(), to.notes()].concat();
         let mut report = self.compare(&from, &to, &|difference| collected.push(difference))?;
         report.report.problems.splice(0..0, problems);
+        report.report.notes.splice(0..0, notes);
         *code = exit_code(&report);
         let mut out = std::io::BufWriter::new(console::output());
         collected.print(&mut out, self.transfer.is_json())?;

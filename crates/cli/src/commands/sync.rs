@@ -220,7 +220,7 @@ impl SyncTree {
         }
         is_there(source)?;
         let mut source = source.open()?;
-        let problems = source.problems();
+        let (problems, notes) = (source.problems(), source.notes());
         // A name that the archive lacks may be that of a member that could not be read.
         let options = SyncOptions { delete: options.delete && problems.is_empty(), ..options };
         let dest = transfer::volume_path(context, &self.dest);
@@ -234,6 +234,7 @@ impl SyncTree {
             report.report.notes.push("names that the archive lacks stay, as it has problems".into());
         }
         report.report.problems.splice(0..0, problems);
+        report.report.notes.splice(0..0, notes);
         Ok(report)
     }
 

@@ -140,6 +140,14 @@ impl OpenTree<'_> {
             _ => Vec::new(),
         }
     }
+
+    /// Takes the notes of an archive.
+    pub fn notes(&mut self) -> Vec<String> {
+        match self {
+            OpenTree::Archive(tree) => tree.notes(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

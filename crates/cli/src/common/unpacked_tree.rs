@@ -76,11 +76,16 @@ impl UnpackedTree {
     pub fn problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.archive.report.problems)
     }
+
+    /// Takes the notes of the unpacking: what a volume cannot keep of the archive.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.archive.report.notes)
+    }
 }
 
 /// Removes a directory and the volume in it, which is open, and which nobody opens by its path again. So
-/// nothing is left of it, however the process ends. Returns the directory of a file system that keeps the
-/// name of an open file, such as NFS.
+/// nothing is left of it, however the process ends. Returns the directory where the file system keeps the
+/// name of an open file, as NFS does.
 fn without_names(dir: TempDir) -> Option<TempDir> {
     let removed = std::fs::remove_file(dir.path().join(VOLUME));
     match removed.and_then(|()| std::fs::remove_dir(dir.path())) {

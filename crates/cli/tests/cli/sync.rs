@@ -439,6 +439,24 @@ fn a_watched_source_is_followed_until_a_signal() {
 }
 
 #[test]
+fn a_watch_whose_source_is_gone_names_what_is_not_published() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let url = format!("file://{}", text(&v.host("store")));
+    let args = [text(&source), "/in", "--publish", &url, "--publish-every", "3600"];
+    let (mut following, said) = Following::start(&v, &args);
+    fs::write(source.join("d/b"), "changed").unwrap();
+    until_has(&v, "/in/d/b", "changed");
+    fs::rename(&source, v.host("moved")).unwrap();
+    assert_eq!(ended(&mut following.0), Some(4));
+    let said = fs::read_to_string(said).unwrap();
+    assert!(said.contains("the last changes are in the volume, and not published"), "{said}");
+    assert!(said.contains("cannot watch"), "{said}");
+    v.clean();
+}
+
+#[test]
 fn only_a_directory_of_the_host_is_followed() {
     let v = TestVolume::new();
     let (image, source) = (text(&v.image), v.host("source"));
@@ -528,6 +546,18 @@ fn a_volume_follows_an_archive_as_its_tree() {
     let ran = v.run_with("sync", &[&["-"], &to(&["--delete"])[..]].concat(), &bytes).ends(0);
     assert!(ran.out().contains("*deleting   more"), "{}", ran.out());
     v.clean();
+}
+
+#[test]
+fn attributes_that_no_volume_keeps_of_an_archive_are_noted() {
+    let v = TestVolume::new();
+    let source = v.host("source");
+    tree(&source);
+    let archive = v.host("lists.tar");
+    tar(&source, &archive, &["--format=posix", "--pax-option=SCHILY.acl.ace:=everyone"]);
+    let note = "access control lists not kept";
+    v.run_with("sync", &[text(&archive), "/in"], b"").ends(0).says(note);
+    run(&["diff", text(&archive), &format!("{}:/in", text(&v.image))]).ends(0).says(note);
 }
 
 #[test]

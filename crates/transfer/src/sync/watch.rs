@@ -23,7 +23,7 @@ use queue::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
-use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, fstat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, fstat, openat, stat};
 use rustix::io::Errno;
 use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;
@@ -41,6 +41,9 @@ const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time after which a wait looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time after which a wait looks whether the top is still the same directory: no event tells of a link to it,
+/// or of its own name.
+const LOOK_AT_TOP: Duration = Duration::from_secs(1);
 /// Bytes of names that are read at once.
 const NAMES_BYTES: usize = 32 << 10;
 
@@ -61,6 +64,8 @@ pub struct TreeWatch {
     queue: OwnedFd,
     dirs: WatchedDirs,
     opener: Opener,
+    /// The top that is watched; `None` once its watch has ended.
+    id: Option<FileId>,
 }
 
 /// A walk that gives directories their watches.
@@ -84,6 +89,8 @@ pub enum WatchOutcome {
     Changed(Scope),
     /// More has changed than the kernel's queue holds, so anything may have.
     Overflow,
+    /// The path of the top names another directory than before. That is watched from now on.
+    Replaced,
     /// The time is over, or the caller was interrupted, and nothing has changed.
     Nothing,
 }
@@ -101,6 +108,7 @@ impl TreeWatch {
             queue: queue::new().map_err(|errno| cannot_watch(top, errno))?,
             dirs: WatchedDirs::default(),
             opener: Opener::new(),
+            id: None,
         };
         watch.add(b"", interrupt)?;
         Ok(watch)
@@ -115,18 +123,22 @@ impl TreeWatch {
         let mut scope = Scope::empty();
         // The first change, and the last one.
         let mut since: Option<(Instant, Instant)> = None;
+        let mut next_look = Instant::now();
         loop {
             let now = Instant::now();
             let end = match since {
                 Some((first, last)) => Some((first + LONGEST).min(last + QUIET)),
                 None => until,
             };
-            if interrupt() || end.is_some_and(|end| now >= end) {
-                return Ok(if scope.is_empty() {
-                    WatchOutcome::Nothing
-                } else {
-                    WatchOutcome::Changed(scope)
-                });
+            let (is_stopped, is_over) = (interrupt(), end.is_some_and(|end| now >= end));
+            if !is_stopped && (is_over || now >= next_look || self.id.is_none()) {
+                if self.follow_top(interrupt)? {
+                    return Ok(WatchOutcome::Replaced);
+                }
+                next_look = now + LOOK_AT_TOP;
+            }
+            if is_stopped || is_over {
+                return Ok(told(scope));
             }
             if self.has_events(end.map_or(LOOK, |end| (end - now).min(LOOK)))? {
                 if !self.read(&mut scope, interrupt)? {
@@ -144,11 +156,21 @@ impl TreeWatch {
     /// As [`wait`](Self::wait).
     pub fn now(&mut self, interrupt: &dyn Fn() -> bool) -> Result<WatchOutcome> {
         let mut scope = Scope::empty();
-        match self.read(&mut scope, interrupt)? {
-            false => self.begin_again(interrupt).map(|()| WatchOutcome::Overflow),
-            true if scope.is_empty() => Ok(WatchOutcome::Nothing),
-            true => Ok(WatchOutcome::Changed(scope)),
+        if !self.read(&mut scope, interrupt)? {
+            return self.begin_again(interrupt).map(|()| WatchOutcome::Overflow);
         }
+        Ok(if self.follow_top(interrupt)? { WatchOutcome::Replaced } else { told(scope) })
+    }
+
+    /// Begins again where the path of the top names another directory by now; true if so.
+    fn follow_top(&mut self, interrupt: &dyn Fn() -> bool) -> Result<bool> {
+        let found = stat(&self.top).map_err(|errno| self.cannot(errno))?;
+        if self.id == Some(FileId::of(&found)) {
+            return Ok(false);
+        }
+        // The end of a file system that is unmounted is an error, and not a tree without names.
+        self.read(&mut Scope::empty(), interrupt)?;
+        self.begin_again(interrupt).map(|()| true)
     }
 
     fn has_events(&self, most: Duration) -> Result<bool> {
@@ -181,12 +203,15 @@ impl TreeWatch {
         let Event { watch, what, name } = event;
         if what.contains(ReadFlags::IGNORED) {
             // The kernel gives no number twice.
-            return match self.dirs.remove(watch) {
-                Some(dir) if dir.is_empty() => Err(self.gone()),
-                _ => Ok(()),
-            };
+            if self.dirs.remove(watch).is_some_and(|dir| dir.is_empty()) {
+                self.id = None;
+            }
+            return Ok(());
         }
         let Some(dir) = self.dirs.get(watch).cloned() else { return Ok(()) };
+        if what.contains(ReadFlags::UNMOUNT) && dir.is_empty() {
+            return Err(self.gone());
+        }
         let is_dir = what.contains(ReadFlags::ISDIR);
         let below = name.map(|name| under(&dir, &name));
         if below.as_ref().is_some_and(|below| self.filter.leaves_out(below, is_dir)) {
@@ -194,7 +219,7 @@ impl TreeWatch {
         }
         scope.add(&dir, Depth::Names);
         let Some(below) = below else {
-            // Directories that were closed to this user may be open now.
+            // Directories that this user could not reach in it may be in reach now.
             if what.contains(ReadFlags::ATTRIB) && self.dirs.remove_closed_below(&dir) {
                 self.add(&dir, interrupt)?;
                 scope.add(&dir, Depth::Below);
@@ -226,9 +251,10 @@ impl TreeWatch {
             let (path, found) = next;
             match found.and_then(|dir| self.watch(&mut walk, &dir, &path)) {
                 Err(Errno::NOSPC) => return Err(self.too_many()),
+                Err(Errno::STALE) => {}
                 Err(errno) if path.is_empty() => return Err(self.cannot(errno)),
                 Err(Errno::ACCESS) => self.dirs.add_closed(path),
-                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => {}
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(cannot_watch(&self.path(&path), errno)),
             }
             let Some(Waiting { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
@@ -239,10 +265,13 @@ impl TreeWatch {
         }
     }
 
-    /// Opens a directory. The top may be a link to it.
+    /// Opens a directory. The top may be a link to it; `ESTALE` where it is another one than before.
     fn find(&self, open: &OpenDirs, path: &[u8]) -> HostResult<Arc<HostDir>> {
         let fd = openat(CWD, &self.top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty())?;
         let mut dir = HostDir::top(CString::default(), fd)?;
+        if !self.dirs.is_empty() && self.id != Some(dir.id()) {
+            return Err(Errno::STALE);
+        }
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             dir = self.enter(open, &dir, CString::new(name).map_err(|_| Errno::INVAL)?)?;
         }
@@ -261,6 +290,9 @@ impl TreeWatch {
         // The watch comes before the list: a directory that is made in between is in one of both.
         let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let number = inotify::add_watch(&self.queue, by_descriptor, WATCHED)?;
+        if path.is_empty() {
+            self.id = Some(dir.id());
+        }
         self.dirs.add(number, path.to_vec());
         let mut entries = RawDir::new(&*fd, &mut walk.buffer[..]);
         while let Some(entry) = entries.next() {
@@ -287,10 +319,11 @@ impl TreeWatch {
         }
     }
 
-    /// Watches the tree with a new queue, after events were lost.
+    /// Watches the tree with a new queue, after events were lost, or where it is another one.
     fn begin_again(&mut self, interrupt: &dyn Fn() -> bool) -> Result<()> {
         self.queue = queue::new().map_err(|errno| self.cannot(errno))?;
         self.dirs = WatchedDirs::default();
+        self.id = None;
         self.add(b"", interrupt)
     }
 
@@ -314,6 +347,10 @@ impl TreeWatch {
             self.dirs.len()
         ))
     }
+}
+
+fn told(scope: Scope) -> WatchOutcome {
+    if scope.is_empty() { WatchOutcome::Nothing } else { WatchOutcome::Changed(scope) }
 }
 
 fn cannot_watch(path: &Path, errno: Errno) -> Error {
@@ -456,6 +493,37 @@ mod tests {
     }
 
     #[test]
+    fn another_directory_under_the_name_of_the_top_is_told_and_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        for dir in ["one/d", "two/d"] {
+            fs::create_dir_all(at(dir)).unwrap();
+        }
+        std::os::unix::fs::symlink("one", at("link")).unwrap();
+        let mut watch = TreeWatch::new(&at("link"), &Filter::default(), &on).unwrap();
+        assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Nothing);
+        // The link is switched, and the old directory changes as well.
+        std::os::unix::fs::symlink("two", at("new")).unwrap();
+        fs::rename(at("new"), at("link")).unwrap();
+        fs::write(at("one/d/f"), "1").unwrap();
+        assert_eq!(watch.wait(None, &on).unwrap(), WatchOutcome::Replaced);
+        fs::write(at("one/d/f"), "2").unwrap();
+        fs::write(at("two/d/f"), "1").unwrap();
+        assert_eq!(watch.now(&on).unwrap(), scope(&["d"]));
+        // The directory gets another name, and a new one takes its place, once with and once without a link.
+        fs::rename(at("two"), at("old")).unwrap();
+        fs::create_dir_all(at("two/e")).unwrap();
+        assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Replaced);
+        fs::remove_dir_all(at("two")).unwrap();
+        fs::create_dir(at("two")).unwrap();
+        assert_eq!(watch.now(&on).unwrap(), WatchOutcome::Replaced);
+        let mut watch = TreeWatch::new(&at("one"), &Filter::default(), &on).unwrap();
+        fs::rename(at("one"), at("moved")).unwrap();
+        let error = watch.wait(None, &on).unwrap_err().to_string();
+        assert!(error.contains("one': No such file"), "{error}");
+    }
+
+    #[test]
     fn lost_events_are_told_and_a_tree_that_is_gone_is_an_error() {
         let temp = tempfile::tempdir().unwrap();
         let top = temp.path().join("top");
@@ -472,6 +540,7 @@ mod tests {
         fs::write(top.join("f"), "1").unwrap();
         assert_eq!(watch.wait(None, &on).unwrap(), scope(&[""]));
         fs::remove_dir_all(&top).unwrap();
+        assert!(watch.now(&on).is_err());
         let error = loop {
             match watch.wait(None, &on) {
                 Ok(_) => {}

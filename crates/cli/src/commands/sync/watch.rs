@@ -57,9 +57,8 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
     };
     let interrupt = interrupt::flag();
     let filter = sync.comparison.filter()?;
-    let failed = |error| transfer::failure(&error);
     // The watch comes first: what changes during the first round is in the second one.
-    let mut watch = TreeWatch::new(source, &filter, &interrupt).map_err(failed)?;
+    let mut watch = TreeWatch::new(source, &filter, &interrupt).map_err(|error| failure(&error))?;
     let mut following = Following::new(sync, volume);
     let code = following.round(Scope::default());
     if code > exit::PARTIAL || interrupt() {
@@ -72,15 +71,34 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
             following.tell_end();
             return Ok(exit::OK);
         }
-        let scope = match watch.wait(following.deadline(), &interrupt).map_err(failed)? {
+        let outcome = watch.wait(following.deadline(), &interrupt).map_err(|error| {
+            following.tell_end();
+            failure(&error)
+        });
+        let scope = match outcome? {
             WatchOutcome::Changed(scope) => scope,
             WatchOutcome::Overflow => {
                 say(&overflow(source));
                 Scope::default()
             }
+            WatchOutcome::Replaced => {
+                let source = escape(bytes::of_path(source));
+                say(&format!("'{source}' names another directory; looking at all of it"));
+                Scope::default()
+            }
             WatchOutcome::Nothing => continue,
         };
         following.until_done(scope, &interrupt);
+    }
+}
+
+/// A watch that cannot go on. Each of its errors is the host's: a limit that is reached is as well.
+fn failure(error: &lanefs_transfer::Error) -> Failure {
+    match transfer::failure(error) {
+        Failure::Message { exit: exit::USAGE, text, ends } => {
+            Failure::Message { exit: exit::HOST, text, ends }
+        }
+        failure => failure,
     }
 }
 
@@ -149,5 +167,16 @@ impl<'f> Following<'f> {
         if self.is_behind {
             say("the last changes are in the volume, and not published");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_host_has_the_host_s_code() {
+        let error = lanefs_transfer::Error::Usage("the limit of watches".into());
+        assert!(matches!(failure(&error), Failure::Message { exit: exit::HOST, .. }));
     }
 }

@@ -66,6 +66,10 @@ impl WatchedDirs {
         watches
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_watch.is_empty()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_watch.len()
     }

@@ -31,7 +31,7 @@ fn follow(seed: u64, has_links: bool) -> usize {
         let scope = match watch.now(&never).unwrap() {
             WatchOutcome::Changed(scope) => scope,
             WatchOutcome::Nothing => Scope::empty(),
-            WatchOutcome::Overflow => panic!("so few changes"),
+            WatchOutcome::Overflow | WatchOutcome::Replaced => panic!("so few changes"),
         };
         let whole = sync_with(&volume, &tree, &SyncOptions { dry_run: true, ..deleting() }).1;
         let (report, found) = sync_with(&volume, &tree, &within(scope.clone()));
@@ -116,7 +116,7 @@ fn a_link_in_the_place_of_a_watched_directory_leads_nowhere() {
     let mut follow = || match watch.now(&never).unwrap() {
         WatchOutcome::Changed(scope) => Some(sync(&volume, &tree, &within(scope))),
         WatchOutcome::Nothing => None,
-        WatchOutcome::Overflow => panic!("so few changes"),
+        WatchOutcome::Overflow | WatchOutcome::Replaced => panic!("so few changes"),
     };
     assert!(follow().is_some());
     assert_volume_has(&volume, &tree);
