@@ -27,7 +27,7 @@ use std::io::Write;
 #[command(after_help = "Examples:
   lanefs diff /usr/share v.lane:/share
   lanefs diff v.lane copy.lane --checksum
-  lanefs diff backup.tar.zst v.lane:/share
+  lanefs diff share.tar.xz v.lane:/share
   lanefs diff v.lane file:///srv/photos#2026-10")]
 pub struct Diff {
     /// Directory of the host, IMAGE[:/PATH], URL[:/PATH] or a tar archive (`-` for one on standard input)

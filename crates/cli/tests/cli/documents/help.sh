@@ -17,6 +17,7 @@ fixture() {
     cp -r ~/src src
     tar czf linux.tar.gz src
     tar cJf linux.tar.xz src
+    tar cJf share.tar.xz -C /share .
     # The directories of these lie in /, or the volume's root has the rest.
     mkdir -p tree/etc tree/usr/bin tree/dir tree/home/alice tree/shared tree/src tree/db tree/photos tree/logs \
         tree/share tree/data tree/texts tree/old tree/older tree/tmp tree/2026 tree/Pictures
