@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, fstat, openat, stat};
-use rustix::io::Errno;
+use rustix::io::{self, Errno};
 use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -32,8 +32,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watched_dirs::WatchedDirs;
-
-type HostResult<T> = std::result::Result<T, Errno>;
 
 /// Time without a change after which changes are told: what a program does at once is one round.
 const QUIET: Duration = Duration::from_millis(500);
@@ -69,14 +67,14 @@ pub struct TreeWatch {
 }
 
 /// A walk that gives directories their watches.
-struct Walk {
+struct WatchWalk {
     open: OpenDirs,
     /// Names in directories that have theirs.
-    waiting: Vec<Waiting>,
+    waiting: Vec<UnseenDir>,
     buffer: Vec<MaybeUninit<u8>>,
 }
 
-struct Waiting {
+struct UnseenDir {
     parent: Arc<HostDir>,
     name: CString,
     path: Vec<u8>,
@@ -245,7 +243,7 @@ impl TreeWatch {
     /// out: the sync that follows names it. Any other error would leave changes untold.
     fn add(&mut self, dir: &[u8], interrupt: &dyn Fn() -> bool) -> Result<()> {
         let buffer = vec![MaybeUninit::uninit(); NAMES_BYTES];
-        let mut walk = Walk { open: OpenDirs::new(), waiting: Vec::new(), buffer };
+        let mut walk = WatchWalk { open: OpenDirs::new(), waiting: Vec::new(), buffer };
         let mut next = (dir.to_vec(), self.find(&walk.open, dir));
         loop {
             let (path, found) = next;
@@ -257,7 +255,7 @@ impl TreeWatch {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(cannot_watch(&self.path(&path), errno)),
             }
-            let Some(Waiting { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
+            let Some(UnseenDir { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
             if interrupt() {
                 return Ok(());
             }
@@ -266,7 +264,7 @@ impl TreeWatch {
     }
 
     /// Opens a directory. The top may be a link to it; `ESTALE` where it is another one than before.
-    fn find(&self, open: &OpenDirs, path: &[u8]) -> HostResult<Arc<HostDir>> {
+    fn find(&self, open: &OpenDirs, path: &[u8]) -> io::Result<Arc<HostDir>> {
         let fd = openat(CWD, &self.top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty())?;
         let mut dir = HostDir::top(CString::default(), fd)?;
         if !self.dirs.is_empty() && self.id != Some(dir.id()) {
@@ -278,14 +276,14 @@ impl TreeWatch {
         Ok(dir)
     }
 
-    fn enter(&self, open: &OpenDirs, parent: &Arc<HostDir>, name: CString) -> HostResult<Arc<HostDir>> {
+    fn enter(&self, open: &OpenDirs, parent: &Arc<HostDir>, name: CString) -> io::Result<Arc<HostDir>> {
         let fd = self.opener.open(&*parent.fd(open)?, &name, OPEN_DIR)?;
         let id = FileId::of(&fstat(&fd)?);
         Ok(HostDir::below(open, parent, name, id, Arc::new(fd)))
     }
 
     /// Watches one directory, and finds those in it.
-    fn watch(&mut self, walk: &mut Walk, dir: &Arc<HostDir>, path: &[u8]) -> HostResult<()> {
+    fn watch(&mut self, walk: &mut WatchWalk, dir: &Arc<HostDir>, path: &[u8]) -> io::Result<()> {
         let fd = dir.fd(&walk.open)?;
         // The watch comes before the list: a directory that is made in between is in one of both.
         let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
@@ -305,7 +303,7 @@ impl TreeWatch {
             }
             let path = under(path, name.to_bytes());
             if !self.filter.leaves_out(&path, true) {
-                walk.waiting.push(Waiting { parent: dir.clone(), name: name.to_owned(), path });
+                walk.waiting.push(UnseenDir { parent: dir.clone(), name: name.to_owned(), path });
             }
         }
         Ok(())
