@@ -36,7 +36,7 @@ impl UnpackedTree {
     /// Unpacks an archive of the host; `-` is standard input.
     ///
     /// # Errors
-    /// The archive cannot be read; there is no room in the directory for temporary files.
+    /// The archive cannot be read; the directory for temporary files has no room for it.
     pub fn new(path: &Path) -> Result<Self, Failure> {
         let source = match path == Path::new("-") {
             true if std::io::stdin().is_terminal() => {

@@ -508,7 +508,7 @@ fn a_volume_follows_an_archive_as_its_tree() {
     tree(&source);
     fs::hard_link(source.join("a"), source.join("d/a2")).unwrap();
     let to = |more: &'static [&str]| [&["/in", "-i"], more].concat();
-    // The volume has more of the times than the archive, which is no difference.
+    // The volume has more of the times than the archive. That does not count as a difference.
     v.run_with("sync", &[&[text(&source)], &to(&[])[..]].concat(), b"").ends(0);
     for (name, more) in [("a.tar", &[][..]), ("b.tar.gz", &["-z"]), ("c.tar", &["--format=posix"])] {
         let archive = v.host(name);

@@ -149,7 +149,7 @@ fn auto_knows_what_a_device_has_cost_at_an_earlier_start() {
         (None, false, "(800ms, until one is measured)"),
         (Some((900, 5_000)), false, "(900ms, as measured at an earlier start)"),
         (Some((400, 5_000)), true, "(400ms, as measured at an earlier start)"),
-        // It opens soon, and is no faster.
+        // It opens soon, and is not faster.
         (Some((400, 170_000)), false, "(400ms, as measured at an earlier start)"),
         (Some((20, 900_000)), false, "(20ms, as measured at an earlier start)"),
     ] {

@@ -20,7 +20,7 @@ pub(super) struct Event {
     pub(super) name: Option<Vec<u8>>,
 }
 
-/// Reads some events; none where there are no more.
+/// Reads some events; the list is empty once all are read.
 pub(super) fn events(queue: &OwnedFd) -> Result<Vec<Event>, Errno> {
     let mut buffer = vec![MaybeUninit::uninit(); EVENTS_BYTES];
     let mut reader = Reader::new(queue, &mut buffer);
