@@ -140,7 +140,7 @@ fn is_there(source: &TreeArg) -> Result<(), Failure> {
     let TreeArg::Volume(Image::Path(path), _) = source else { return Ok(()) };
     std::fs::metadata(path).map(drop).map_err(|error| {
         let what = format!("cannot sync '{}': {}", escape(bytes::of_path(path)), host_text(&error));
-        Failure::new(exit::HOST, b"sync", &what, "SRC is a directory, a volume or a URL")
+        Failure::new(exit::HOST, b"sync", &what, "SRC is a directory, a volume, a URL or a tar archive")
     })
 }
 
