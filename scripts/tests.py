@@ -22,7 +22,7 @@ from typing import NamedTuple
 CARGO = os.environ.get("CARGO", "cargo")
 # With the libraries, of which the Python package is one: scripts/workspace-cargo.sh builds the same.
 BUILD = [CARGO, "build", "--workspace", "--exclude", "lanefs-fuzz", "--locked"]
-BUILD += ["--lib", "--bins", "--tests", "--examples"]
+BUILD += ["--lib", "--bins", "--tests"]
 # The programs that take minutes, longest first: one that begins late is alone at the end.
 LONGEST = ["testkit: tests/it/main.rs", "cli: tests/cli/main.rs", "fs: tests/it/main.rs", "gpu: tests/it/main.rs"]
 DOCUMENTATION = [CARGO, "test", "--workspace", "--exclude", "lanefs-fuzz", "--locked", "--doc"]

@@ -7,7 +7,7 @@
 unset PYO3_PYTHON PYO3_ENVIRONMENT_SIGNATURE PYTHON_SYS_EXECUTABLE CARGO_MANIFEST_DIR
 export PYO3_BUILD_EXTENSION_MODULE=1
 if [ "$1" = rustc ]; then
-    exec cargo build --workspace --exclude lanefs-fuzz --locked --lib --bins --tests --examples \
+    exec cargo build --workspace --exclude lanefs-fuzz --locked --lib --bins --tests \
         --message-format json-render-diagnostics
 fi
 exec cargo "$@"

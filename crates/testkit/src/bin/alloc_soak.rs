@@ -122,9 +122,12 @@ impl Object {
         let object = Object { at: at.expose_provenance(), size: size as u32, seed };
         // SAFETY: the object is as long, and nothing else uses it, which is what this program tests.
         let bytes = unsafe { std::slice::from_raw_parts_mut(at, size) };
-        for (index, part) in bytes.chunks_mut(8).enumerate() {
-            part.copy_from_slice(&object.pattern(index * 8)[..part.len()]);
+        // Word by word: calls for eight bytes each took two thirds of the soak.
+        let (words, rest) = bytes.as_chunks_mut();
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = object.pattern(index * 8);
         }
+        rest.copy_from_slice(&object.pattern(size - rest.len())[..rest.len()]);
         object
     }
 
@@ -132,15 +135,12 @@ impl Object {
     fn check(&self, size: usize) {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(self.bytes(), size) };
-        for (index, part) in bytes.chunks(8).enumerate() {
-            if part != &self.pattern(index * 8)[..part.len()] {
-                found(&format!(
-                    "{} bytes at {:#x}: byte {} or behind is another's",
-                    self.size,
-                    self.at,
-                    index * 8
-                ));
-            }
+        let (words, rest) = bytes.as_chunks();
+        let wrong = words.iter().enumerate().position(|(index, word)| *word != self.pattern(index * 8));
+        let is_rest_wrong = rest != &self.pattern(size - rest.len())[..rest.len()];
+        if let Some(index) = wrong.or(is_rest_wrong.then_some(words.len())) {
+            let (at, first) = (self.at, index * 8);
+            found(&format!("{} bytes at {at:#x}: byte {first} or one after it is another's", self.size));
         }
     }
 

@@ -87,10 +87,18 @@ fn one_row(bench: &GpuBench, row: &str, lane: &Lane, paths: &PathSet) -> Result<
     bench.costs(row, &all, paths.len(), |chosen| ask(gpu, lane, chosen.0, paths, &bench.stop))
 }
 
-/// Resolves all paths by a choice of engine, from its start to its end.
+/// Resolves all paths by a choice of engine, from its start to its end. The host's caches have the paths and
+/// what leads to them before, whichever engine was asked last.
 fn ask(gpu: &Gpu, lane: &Lane, engine: EngineChoice, paths: &PathSet, stop: &Stop) -> Result<Duration> {
     let options = EngineOptions { engine, paths: Some(paths.len() as u64), ..EngineOptions::default() };
     let wait = || std::thread::sleep(OPENING);
+    lane.volume()
+        .resolve_into(
+            &ResolveOptions::default(),
+            paths.view(),
+            &mut Columns::of(&[Column::Ino]).rows(paths.len()),
+        )
+        .map_err(Error::volume("lookups"))?;
     let (mut columns, mut found, mut first) = (Columns::of(&[Column::Ino]), 0, 0);
     let start = Instant::now();
     if engine == EngineChoice::Gpu {

@@ -56,11 +56,10 @@ pub fn open(workgroup: u32) -> Gpu {
     )
 }
 
-/// Tells whether this is `tests/own_memory.rs`, which executes the other tests on a device whose memory the
-/// host does not map.
+/// Tells whether [`own_memory`](crate::own_memory) executes this program, on a device whose memory the host
+/// does not map.
 fn is_own_memory() -> bool {
-    let program = std::env::current_exe().expect("this program");
-    program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("own_memory"))
+    std::env::var_os(crate::own_memory::SWITCH).is_some()
 }
 
 /// A mirror with a directory cache.

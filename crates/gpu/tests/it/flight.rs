@@ -1,9 +1,6 @@
 //! Batches in flight at the same time, long paths that take several dispatches, and several users of one
 //! device.
 
-#[path = "it/support/mod.rs"]
-mod support;
-
 use crate::support::{CALLER, cached, fill, gpu, options, questions, uncached};
 use lanefs::{
     Code, Column, Columns, EngineExt, InodeSize, LookupService, NamesUnder, PathSet, Resolution, Resolutions,
