@@ -54,7 +54,7 @@ use into_volume::IntoVolume;
 use lanefs::FileSystem;
 use lanefs_sync::lock::Mutex;
 use links::Links;
-use node::Node;
+use node::{InSeconds, Node};
 use pair::{Pair, Sides};
 use report::Tally;
 use scope::ComparedPart;
@@ -223,7 +223,7 @@ impl TreeComparison<'_> {
         }
         let (links, tally) = (Links::default(), Tally::default());
         let (waiting, apart) = (Mutex::default(), Apart::default());
-        let in_seconds = a.is_in_seconds();
+        let in_seconds = InSeconds { a: a.is_in_seconds(), b: b.is_in_seconds() };
         let engine = Engine {
             job,
             a,

@@ -16,7 +16,7 @@ use super::effect::{Effect, Found};
 use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
 use super::listing::Segment;
-use super::node::{Name, Node, attributes, extended, gains_rights};
+use super::node::{InSeconds, Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
 use super::pair::Pair;
 use super::report::Tally;
@@ -45,8 +45,8 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) options: &'e SyncOptions,
     /// Names that only `b` has are differences.
     pub(super) finds_removed: bool,
-    /// Times of `a` without a fraction are any of their second.
-    pub(super) in_seconds: bool,
+    /// The sides whose times without a fraction are any of their second.
+    pub(super) in_seconds: InSeconds,
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,

@@ -92,8 +92,12 @@ fn times_of_an_archive_have_seconds_and_implied_directories_no_attributes() {
         volume.set_attributes("/in/d/f", &set).unwrap();
         let set = lanefs::SetAttr { perm: Some(0o700), mtime: Some(mtime), ..Default::default() };
         volume.set_attributes("/in/d", &set).unwrap();
-        let found = sync_archive(&volume, &archive, &deleting());
-        assert_eq!(found, if differs { vec![">f..t...... d/f"] } else { vec![] });
+        let wanted = if differs { vec![">f..t...... d/f"] } else { vec![] };
+        // Whichever side it is.
+        let to = Side::Volume(&volume, b"/in");
+        assert_eq!(diff(Side::Archive(&archive), to, &deleting()), wanted);
+        assert_eq!(diff(to, Side::Archive(&archive), &deleting()), wanted);
+        assert_eq!(sync_archive(&volume, &archive, &deleting()), wanted);
     }
     assert_eq!(volume.resolve("/in/d").unwrap().perm, 0o700);
 }
