@@ -16,7 +16,7 @@
 //! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree`, `archive_tree` | the interface of a side; a directory of the host, of a volume; an archive |
-//! | `content`, `links`, `listing`, `old_names`, `pair`, `effect` | parts of the comparison |
+//! | `content`, `links`, `listing`, `old_names`, `pair`, `walk_order`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
@@ -42,6 +42,7 @@ mod scope;
 mod tree;
 mod volume_tree;
 mod watch;
+mod walk_order;
 
 use crate::in_volume::volume::destination;
 use crate::running::commits::Commits;
