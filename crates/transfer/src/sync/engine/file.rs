@@ -105,11 +105,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let made = self.effect.put(buffers, &found, pair.b.as_ref(), there, &self.room())?;
         pair.touch();
         self.file_differs(pair.path(name), node, change);
+                let aspects = aspects | Aspects::LINKS.when(!self.keeps(node, old));
         Some(First { id: made.id, set: Aspects::default() })
     }
 
     /// The aspects in which a name differs from a file of the same type.
     fn aspects(
+                    self.links.give_up(old.meta.id, node.meta.id);
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
@@ -120,7 +122,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let name = &both.a.name;
         let dirs = (&pair.a.0, pair.b.as_ref()?);
         match self.compare(buffers, dirs, Some((name, name)), (node, old), pair.reads_content) {
-            Ok(aspects) => Some(aspects | Aspects::LINKS.when(!self.keeps(node, old))),
+            Ok(aspects) => Some(aspects),
             Err((side, failure)) => {
                 self.failed(&pair.path(name.to_bytes()), side, failure);
                 None
