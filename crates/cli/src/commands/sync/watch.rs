@@ -10,8 +10,9 @@ use crate::terminal::failure::Failure;
 use crate::terminal::{exit, interrupt};
 use crate::text::bytes;
 use crate::text::escape::escape;
-use lanefs_transfer::{Scope, SyncReport, TreeWatch, WatchOutcome};
+use lanefs_transfer::{Scope, SyncReport, TreeWatch, UnequalLinks, WatchOutcome};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) scope: Scope,
+    /// Files with names that no round finds.
+    pub(super) unequal_links: Arc<UnequalLinks>,
     /// Changes were made.
     has_changed: AtomicBool,
     /// Only a round of the whole tree finds the rest.
@@ -121,12 +124,15 @@ struct Following<'f> {
 impl<'f> Following<'f> {
     fn new(sync: &'f SyncTree, volume: &'f dyn Follow) -> Self {
         // The volume may have changed before the first round.
-        Following { sync, volume, last_publication: None, is_behind: sync.publish.is_some() }
+        let (unequal_links, is_behind) = (Arc::default(), sync.publish.is_some());
+        Following { sync, volume, last_publication: None, unequal_links, is_behind }
+    unequal_links: Arc<UnequalLinks>,
     }
 
     /// Runs a round, and one of the whole tree where that turns out to be needed.
     fn round(&mut self, scope: Scope) -> u8 {
-        let round = std::sync::Arc::new(Round { scope, ..Round::default() });
+        let unequal_links = Arc::clone(&self.unequal_links);
+        let round = Arc::new(Round { scope, unequal_links, ..Round::default() });
         let code = self.volume.round(SyncTree { round: Some(round.clone()), ..self.sync.clone() });
         self.is_behind |= self.sync.publish.is_some() && round.has_changed.load(Relaxed);
         match code <= exit::PARTIAL && round.needs_whole.load(Relaxed) {
