@@ -319,7 +319,13 @@ fn begin(
     let further =
         device::further_connections(connection.as_fd(), threads).map_err(failed("the connection"))?;
     let (served, state) = (Arc::clone(served), Arc::clone(state));
-    let service = Arc::new(RequestService { served, state, no_open: agreement.no_open });
+    let service = Arc::new(RequestService {
+        served,
+        state,
+        no_open: agreement.no_open,
+        says_kills: agreement.says_kills,
+        has_long_setxattr: agreement.has_long_setxattr,
+    });
     if wishes.rings && !agreement.rings {
         return Err(Error::Option(NO_RINGS.to_owned()));
     }
