@@ -29,8 +29,10 @@ const NO_RINGS: &str = "transport=uring: the kernel's fuse module does not use r
                         and root switches them on: echo Y >/sys/module/fuse/parameters/enable_uring";
 
 enum Event {
-    /// The kernel has closed the connection: the mount is no longer in use.
+    /// The kernel has closed the connection: the mount is no longer in use, or is of no use any more.
     Disconnected,
+    /// Somebody has aborted the connection.
+    Aborted,
     /// A caller stops the mount.
     Stop,
 }
@@ -44,6 +46,10 @@ pub enum Ended {
     Stopped,
     /// A caller stopped it while files were open. Data written is kept; further use of those files fails.
     CutOff,
+    /// The connection to the kernel ended while the mount was there: somebody aborted it
+    /// (`/sys/fs/fuse/connections`, `umount -f`), or it failed. Data written is kept; use of the mount fails
+    /// until somebody unmounts it.
+    Aborted,
 }
 
 /// Phase of a mount. It only advances.
@@ -110,14 +116,13 @@ impl Mount {
         }
         let connection = kernel::mount(&dir, options)?;
         let wishes = Wishes { opens: options.access_times == AccessTimes::Always, rings: wants_rings };
+        let (sender, events) = channel();
         let begun = begin(&served, &state, &connection, threads, wishes);
-        let Begun { service, notifications, further } = begun.inspect_err(|_| {
+        let begun = begun.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             // A thread that ends later must not keep the volume.
             drop(served.end());
         })?;
-        let (sender, events) = channel();
-        let disconnected = sender.clone();
         let mut mount = Mount {
             served,
             dir,
@@ -129,22 +134,8 @@ impl Mount {
             stop_timeout: STOP_TIMEOUT,
             phase: Phase::Serving,
         };
-        let serve = move || {
-            if let Err(error) = device::serve(&service, connection, further) {
-                log::error!("the connection to the kernel failed: {error}");
-            }
-            let _ = disconnected.send(Event::Disconnected);
-        };
-        std::thread::Builder::new()
-            .name("lanefs-mount".to_owned())
-            .spawn(serve)
-            .map_err(|error| Error::io("starting a thread", &error))?;
-        let kernel = Arc::new(KernelCache(notifications));
-        // The thread above, which ends later, must not keep the volume of somebody else.
-        mount.served.observe(kernel).inspect_err(|_| drop(mount.served.end()))?;
-        rustix::fs::statfs(&mount.dir).map_err(|errno| {
-            Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
-        })?;
+        // A thread that ends later must not keep the volume, which may be somebody else's.
+        mount.serve(connection, begun).inspect_err(|_| drop(mount.served.end()))?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
             mount.state.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
@@ -154,6 +145,31 @@ impl Mount {
                 .ok();
         }
         Ok(mount)
+    }
+
+    /// Starts the threads that serve the kernel, and tries the mount.
+    fn serve(&self, connection: OwnedFd, begun: Begun) -> Result<()> {
+        let Begun { service, notifications, further } = begun;
+        let ended = self.sender.clone();
+        let serve = move || {
+            let event = match device::serve(&service, connection, further) {
+                Ok(()) => Event::Disconnected,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Event::Aborted,
+                Err(error) => {
+                    log::error!("the connection to the kernel failed: {error}");
+                    Event::Disconnected
+                }
+            };
+            let _ = ended.send(event);
+        };
+        std::thread::Builder::new()
+            .name("lanefs-mount".to_owned())
+            .spawn(serve)
+            .map_err(|error| Error::io("starting a thread", &error))?;
+        self.served.observe(Arc::new(KernelCache(notifications)))?;
+        rustix::fs::statfs(&self.dir)
+            .map(drop)
+            .map_err(|errno| Error::host(format!("trying the mount at {}", escape_path(&self.dir)), errno))
     }
 
     /// Opens the mount's socket and lets `service` execute its commands.
@@ -266,18 +282,29 @@ impl Mount {
         let event = self.events.lock().recv();
         match event {
             Ok(Event::Stop) => {}
-            Ok(Event::Disconnected) | Err(_) => return Ended::Unmounted,
+            Ok(Event::Aborted) => return Ended::Aborted,
+            Ok(Event::Disconnected) | Err(_) => {
+                return if self.is_dead() { Ended::Aborted } else { Ended::Unmounted };
+            }
         }
         self.advance(Phase::Leaving);
         self.leave();
         let event = self.events.lock().recv_timeout(self.stop_timeout);
         match event {
             Ok(Event::Disconnected) => Ended::Stopped,
+            Ok(Event::Aborted) => Ended::Aborted,
             Ok(Event::Stop) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 log::warn!("{}: files are still open; their further use fails", escape_path(&self.dir));
                 Ended::CutOff
             }
         }
+    }
+
+    /// True where the mount is there, and nobody serves it. Its number may be that of another mount by now,
+    /// which is served.
+    fn is_dead(&self) -> bool {
+        let dirs = self.state.mounted_on();
+        dirs.iter().any(|dir| rustix::fs::statfs(dir).err() == Some(Errno::NOTCONN))
     }
 
     /// Unmounts all directories on which the volume is mounted.

@@ -24,7 +24,7 @@ macro_rules! abilities {
 
 abilities! {
     ASYNC_READ = 0, EXPORT_SUPPORT = 4, BIG_WRITES = 5, DONT_MASK = 6, DO_READDIRPLUS = 13,
-    READDIRPLUS_AUTO = 14, NO_OPEN_SUPPORT = 17, PARALLEL_DIROPS = 18, POSIX_ACL = 20, MAX_PAGES = 22,
+    READDIRPLUS_AUTO = 14, NO_OPEN_SUPPORT = 17, PARALLEL_DIROPS = 18, POSIX_ACL = 20, ABORT_ERROR = 21, MAX_PAGES = 22,
     CACHE_SYMLINKS = 23, NO_OPENDIR_SUPPORT = 24, EXPLICIT_INVAL_DATA = 25, HANDLE_KILLPRIV_V2 = 28,
     SETXATTR_EXT = 29, INIT_EXT = 30, OVER_IO_URING = 41,
 }
@@ -32,7 +32,7 @@ abilities! {
 /// Abilities that are requested of the kernel. `FUSE_ASYNC_DIO` is not among them: with it the kernel does
 /// not drop cached pages after an asynchronous direct write, and a page that was read meanwhile would keep
 /// its old bytes (docs/mount.md, "Direct writes").
-const WANTED: [(u64, &str); 13] = [
+const WANTED: [(u64, &str); 14] = [
     (ASYNC_READ, "asynchronous reads"),
     (BIG_WRITES, "writes of more than a page"),
     // The kernel does not say how many pages a request has otherwise.
@@ -53,6 +53,8 @@ const WANTED: [(u64, &str); 13] = [
     (DONT_MASK, "umasks in requests"),
     // The kernel knows all groups and capabilities of whoever sets a list.
     (SETXATTR_EXT, "the fate of set-group-id bits with access control lists"),
+    // Without it a connection that was aborted ends as one that was unmounted.
+    (ABORT_ERROR, "aborts of the connection"),
 ];
 
 /// The agreement of the kernel and a server.
