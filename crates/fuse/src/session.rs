@@ -7,7 +7,7 @@ use crate::kernel::{self, MountHandle, UnmountMode, ending, processes, table};
 use crate::mover::Mover;
 use crate::options::{Options, Transport};
 use crate::requests::{KernelCache, MountPoint, MountState, RequestService, StateWatch};
-use crate::uring;
+use crate::uring::{self, OnFailure};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
 use lanefs_serve::command::{CommandSocket, Executor};
@@ -33,6 +33,8 @@ enum Event {
     Disconnected,
     /// Somebody has aborted the connection.
     Aborted,
+    /// A part of the connection has failed, and requests in it get no reply.
+    Failed,
     /// A caller stops the mount.
     Stop,
 }
@@ -113,11 +115,15 @@ impl Mount {
         let wants_rings = options.transport == Transport::Uring;
         if wants_rings {
             uring::check().map_err(|error| Error::io("transport=uring: making a ring", &error))?;
+            uring::make_room()?;
         }
         let connection = kernel::mount(&dir, options)?;
         let wishes = Wishes { opens: options.access_times == AccessTimes::Always, rings: wants_rings };
         let (sender, events) = channel();
-        let begun = begin(&served, &state, &connection, threads, wishes);
+        let failed = sender.clone();
+        // Fails only after the mount has ended.
+        let on_failure: OnFailure = Arc::new(move || _ = failed.send(Event::Failed));
+        let begun = begin(&served, &state, &connection, (threads, wishes), &on_failure);
         let begun = begun.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             // A thread that ends later must not keep the volume.
@@ -280,19 +286,21 @@ impl Mount {
 
     fn wait_for_end(&mut self) -> Ended {
         let event = self.events.lock().recv();
-        match event {
-            Ok(Event::Stop) => {}
+        let has_failed = match event {
+            Ok(Event::Stop) => false,
+            Ok(Event::Failed) => true,
             Ok(Event::Aborted) => return Ended::Aborted,
             Ok(Event::Disconnected) | Err(_) => {
                 return if self.is_dead() { Ended::Aborted } else { Ended::Unmounted };
             }
-        }
+        };
         self.advance(Phase::Leaving);
         self.leave();
         let event = self.events.lock().recv_timeout(self.stop_timeout);
         match event {
+            _ if has_failed => Ended::Aborted,
             Ok(Event::Disconnected) => Ended::Stopped,
-            Ok(Event::Aborted) => Ended::Aborted,
+            Ok(Event::Aborted | Event::Failed) => Ended::Aborted,
             Ok(Event::Stop) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 log::warn!("{}: files are still open; their further use fails", escape_path(&self.dir));
                 Ended::CutOff
@@ -336,8 +344,8 @@ fn begin(
     served: &Arc<Served>,
     state: &Arc<MountState>,
     connection: &OwnedFd,
-    threads: usize,
-    wishes: Wishes,
+    (threads, wishes): (usize, Wishes),
+    on_failure: &OnFailure,
 ) -> Result<Begun> {
     let failed = |what: &'static str| move |error: std::io::Error| Error::io(what, &error);
     let notifications = connection.try_clone().map_err(failed("the connection"))?;
@@ -357,7 +365,8 @@ fn begin(
         return Err(Error::Option(NO_RINGS.to_owned()));
     }
     if wishes.rings {
-        uring::start(&service, connection).map_err(failed("transport=uring: starting the queues"))?;
+        uring::start(&service, connection, on_failure)
+            .map_err(failed("transport=uring: starting the queues"))?;
     }
     Ok(Begun { service, notifications, further })
 }

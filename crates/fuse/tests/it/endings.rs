@@ -2,8 +2,9 @@
 
 use crate::posix::support::Mounted;
 use lanefs::{CreateOptions, Volume};
-use lanefs_fuse::{Ended, Mount};
+use lanefs_fuse::{Ended, Mount, Transport};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -75,4 +76,23 @@ fn a_mount_that_fails_when_it_is_tried_gives_the_volume_back() {
     // It can be mounted.
     let volume = Arc::into_inner(volume).expect("the only one");
     Mounted::of(volume, &crate::mount_options()).end();
+}
+
+#[test]
+fn rings_raise_the_limit_of_descriptors_or_say_that_it_is_too_low() {
+    let options = crate::mount_options();
+    let own = "endings::rings_raise_the_limit_of_descriptors_or_say_that_it_is_too_low";
+    if options.transport != Transport::Uring || !crate::is_alone(own) {
+        return;
+    }
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before.clone() }).unwrap();
+    Mounted::new().end();
+    let raised = getrlimit(Resource::Nofile);
+    assert!(raised.current > Some(64) && raised.maximum == before.maximum, "{raised:?}");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: Some(100) }).unwrap();
+    let volume = Volume::create_memory(&CreateOptions { size: 16 << 20, ..CreateOptions::default() });
+    let dir = tempfile::tempdir().unwrap();
+    let refused = Mount::start(volume.unwrap(), dir.path(), &options).err().expect("too low").to_string();
+    assert!(refused.contains("rings need a descriptor each") && refused.contains("ulimit"), "{refused}");
 }
