@@ -73,7 +73,7 @@ impl UnpackedTree {
         let archive = unpack_archive(volume, source, &options, control);
         progress.clear();
         let archive = archive.map_err(|error| match &error {
-            Error::Volume { source, .. } if source.kind() == ErrorKind::NoSpace => {
+            Error::Volume { source, .. } if is_of_directory(source) => {
                 no_room(path, &std::env::temp_dir(), bytes, source)
             }
             error => transfer::failure(error),
@@ -115,6 +115,12 @@ fn without_names(dir: TempDir) -> Option<TempDir> {
 fn no_directory(dir: &Path, error: &std::io::Error) -> Failure {
     let what = format!("takes no temporary files: {}", host_text(error));
     Failure::new(exit::HOST, bytes::of_path(dir), &what, OTHER_DIRECTORY)
+}
+
+/// True for an error of the volume that the directory for temporary files, or the size of the volume, is the
+/// reason of. (A write in the background that finds no room is an error of the device without its number.)
+fn is_of_directory(error: &lanefs::Error) -> bool {
+    matches!(error, lanefs::Error::Io { .. }) || error.kind() == ErrorKind::NoSpace
 }
 
 /// An archive that could not be unpacked: the directory for temporary files, or the volume of `size` bytes in

