@@ -86,7 +86,7 @@ fn rings_raise_the_limit_of_descriptors_or_say_that_it_is_too_low() {
         return;
     }
     let before = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).unwrap();
     Mounted::new().end();
     let raised = getrlimit(Resource::Nofile);
     assert!(raised.current > Some(64) && raised.maximum == before.maximum, "{raised:?}");
