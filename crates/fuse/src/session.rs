@@ -7,7 +7,7 @@ use crate::kernel::{self, MountHandle, UnmountMode, ending, processes, table};
 use crate::mover::Mover;
 use crate::options::{Options, Transport};
 use crate::requests::{KernelCache, MountPoint, MountState, RequestService, StateWatch};
-use crate::uring;
+use crate::uring::{self, OnFailure};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
 use lanefs_serve::command::{CommandSocket, Executor};
@@ -29,8 +29,12 @@ const NO_RINGS: &str = "transport=uring: the kernel's fuse module does not use r
                         and root switches them on: echo Y >/sys/module/fuse/parameters/enable_uring";
 
 enum Event {
-    /// The kernel has closed the connection: the mount is no longer in use.
+    /// The kernel has closed the connection: the mount is no longer in use, or is of no use any more.
     Disconnected,
+    /// Somebody has aborted the connection.
+    Aborted,
+    /// A part of the connection has failed, and requests in it get no reply.
+    Failed,
     /// A caller stops the mount.
     Stop,
 }
@@ -44,6 +48,10 @@ pub enum Ended {
     Stopped,
     /// A caller stopped it while files were open. Data written is kept; further use of those files fails.
     CutOff,
+    /// The connection to the kernel ended while the mount was there: somebody aborted it
+    /// (`/sys/fs/fuse/connections`, `umount -f`), or it failed. Data written is kept; use of the mount fails
+    /// until somebody unmounts it.
+    Aborted,
 }
 
 /// Phase of a mount. It only advances.
@@ -107,17 +115,20 @@ impl Mount {
         let wants_rings = options.transport == Transport::Uring;
         if wants_rings {
             uring::check().map_err(|error| Error::io("transport=uring: making a ring", &error))?;
+            uring::make_room()?;
         }
         let connection = kernel::mount(&dir, options)?;
         let wishes = Wishes { opens: options.access_times == AccessTimes::Always, rings: wants_rings };
-        let begun = begin(&served, &state, &connection, threads, wishes);
-        let Begun { service, notifications, further } = begun.inspect_err(|_| {
+        let (sender, events) = channel();
+        let failed = sender.clone();
+        // Fails only after the mount has ended.
+        let on_failure: OnFailure = Arc::new(move || _ = failed.send(Event::Failed));
+        let begun = begin(&served, &state, &connection, (threads, wishes), &on_failure);
+        let begun = begun.inspect_err(|_| {
             let _ = kernel::unmount(&dir, UnmountMode::Lazy);
             // A thread that ends later must not keep the volume.
             drop(served.end());
         })?;
-        let (sender, events) = channel();
-        let disconnected = sender.clone();
         let mut mount = Mount {
             served,
             dir,
@@ -129,22 +140,8 @@ impl Mount {
             stop_timeout: STOP_TIMEOUT,
             phase: Phase::Serving,
         };
-        let serve = move || {
-            if let Err(error) = device::serve(&service, connection, further) {
-                log::error!("the connection to the kernel failed: {error}");
-            }
-            let _ = disconnected.send(Event::Disconnected);
-        };
-        std::thread::Builder::new()
-            .name("lanefs-mount".to_owned())
-            .spawn(serve)
-            .map_err(|error| Error::io("starting a thread", &error))?;
-        let kernel = Arc::new(KernelCache(notifications));
-        // The thread above, which ends later, must not keep the volume of somebody else.
-        mount.served.observe(kernel).inspect_err(|_| drop(mount.served.end()))?;
-        rustix::fs::statfs(&mount.dir).map_err(|errno| {
-            Error::host(format!("trying the mount at {}", escape_path(&mount.dir)), errno)
-        })?;
+        // A thread that ends later must not keep the volume, which may be somebody else's.
+        mount.serve(connection, begun).inspect_err(|_| drop(mount.served.end()))?;
         if let Ok(stat) = rustix::fs::stat(&mount.dir) {
             kernel::raise_readahead(stat.st_dev);
             mount.state.set_mount_point(MountPoint { dir: mount.dir.clone(), device: stat.st_dev });
@@ -154,6 +151,31 @@ impl Mount {
                 .ok();
         }
         Ok(mount)
+    }
+
+    /// Starts the threads that serve the kernel, and tries the mount.
+    fn serve(&self, connection: OwnedFd, begun: Begun) -> Result<()> {
+        let Begun { service, notifications, further } = begun;
+        let ended = self.sender.clone();
+        let serve = move || {
+            let event = match device::serve(&service, connection, further) {
+                Ok(()) => Event::Disconnected,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Event::Aborted,
+                Err(error) => {
+                    log::error!("the connection to the kernel failed: {error}");
+                    Event::Disconnected
+                }
+            };
+            let _ = ended.send(event);
+        };
+        std::thread::Builder::new()
+            .name("lanefs-mount".to_owned())
+            .spawn(serve)
+            .map_err(|error| Error::io("starting a thread", &error))?;
+        self.served.observe(Arc::new(KernelCache(notifications)))?;
+        rustix::fs::statfs(&self.dir)
+            .map(drop)
+            .map_err(|errno| Error::host(format!("trying the mount at {}", escape_path(&self.dir)), errno))
     }
 
     /// Opens the mount's socket and lets `service` execute its commands.
@@ -264,20 +286,33 @@ impl Mount {
 
     fn wait_for_end(&mut self) -> Ended {
         let event = self.events.lock().recv();
-        match event {
-            Ok(Event::Stop) => {}
-            Ok(Event::Disconnected) | Err(_) => return Ended::Unmounted,
-        }
+        let has_failed = match event {
+            Ok(Event::Stop) => false,
+            Ok(Event::Failed) => true,
+            Ok(Event::Aborted) => return Ended::Aborted,
+            Ok(Event::Disconnected) | Err(_) => {
+                return if self.is_dead() { Ended::Aborted } else { Ended::Unmounted };
+            }
+        };
         self.advance(Phase::Leaving);
         self.leave();
         let event = self.events.lock().recv_timeout(self.stop_timeout);
         match event {
+            _ if has_failed => Ended::Aborted,
             Ok(Event::Disconnected) => Ended::Stopped,
+            Ok(Event::Aborted | Event::Failed) => Ended::Aborted,
             Ok(Event::Stop) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 log::warn!("{}: files are still open; their further use fails", escape_path(&self.dir));
                 Ended::CutOff
             }
         }
+    }
+
+    /// True where the mount is there, and nobody serves it. Its number may be that of another mount by now,
+    /// which is served.
+    fn is_dead(&self) -> bool {
+        let dirs = self.state.mounted_on();
+        dirs.iter().any(|dir| rustix::fs::statfs(dir).err() == Some(Errno::NOTCONN))
     }
 
     /// Unmounts all directories on which the volume is mounted.
@@ -309,8 +344,8 @@ fn begin(
     served: &Arc<Served>,
     state: &Arc<MountState>,
     connection: &OwnedFd,
-    threads: usize,
-    wishes: Wishes,
+    (threads, wishes): (usize, Wishes),
+    on_failure: &OnFailure,
 ) -> Result<Begun> {
     let failed = |what: &'static str| move |error: std::io::Error| Error::io(what, &error);
     let notifications = connection.try_clone().map_err(failed("the connection"))?;
@@ -319,12 +354,19 @@ fn begin(
     let further =
         device::further_connections(connection.as_fd(), threads).map_err(failed("the connection"))?;
     let (served, state) = (Arc::clone(served), Arc::clone(state));
-    let service = Arc::new(RequestService { served, state, no_open: agreement.no_open });
+    let service = Arc::new(RequestService {
+        served,
+        state,
+        no_open: agreement.no_open,
+        says_kills: agreement.says_kills,
+        has_long_setxattr: agreement.has_long_setxattr,
+    });
     if wishes.rings && !agreement.rings {
         return Err(Error::Option(NO_RINGS.to_owned()));
     }
     if wishes.rings {
-        uring::start(&service, connection).map_err(failed("transport=uring: starting the queues"))?;
+        uring::start(&service, connection, on_failure)
+            .map_err(failed("transport=uring: starting the queues"))?;
     }
     Ok(Begun { service, notifications, further })
 }

@@ -86,7 +86,7 @@ pub use running::report::{
 };
 pub use sync::{
     Aspects, Change, Depth, Difference, Filter, Letters, Scope, Side, SyncCounts, SyncOptions, SyncReport,
-    TreeWatch, UnpackedArchive, WatchOutcome, diff_trees, sync_tree, unpack_archive,
+    TreeWatch, UnequalLinks, UnpackedArchive, WatchOutcome, diff_trees, sync_tree, unpack_archive,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

@@ -211,6 +211,7 @@ impl SyncTree {
             delete: self.delete,
             dry_run: self.dry_run,
             scope: self.round.as_ref().map(|round| round.scope.clone()).unwrap_or_default(),
+            unequal_links: self.round.as_ref().map(|round| Arc::clone(&round.unequal_links)),
             in_order: self.is_listed(),
             ..self.comparison.options(&self.transfer, context.image.files())?
         };

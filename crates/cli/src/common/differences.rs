@@ -1,5 +1,6 @@
 //! Arguments and output that `sync` and `diff` share.
 
+use super::path_list::{ListedPath, PathList};
 use super::transfer::{self, TransferArgs};
 use crate::session::context::Context;
 use crate::terminal::failure::{Failure, Outcome};
@@ -8,7 +9,7 @@ use crate::text::escape::escape;
 use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::{FileKind, FileSystem};
-use lanefs_transfer::{Difference, FileId, Filter, SyncOptions, SyncReport};
+use lanefs_transfer::{Change, Difference, FileId, Filter, SyncOptions, SyncReport};
 use parking_lot::Mutex;
 use std::io::Write;
 use std::path::PathBuf;
@@ -91,14 +92,24 @@ impl ComparisonArgs {
     }
 }
 
+/// A difference without its path.
+struct CollectedChange {
+    kind: FileKind,
+    change: Change,
+    from: Option<ListedPath>,
+}
+
 /// The differences of a run, for output in the order of their paths.
 #[derive(Default)]
-pub struct Collected(Mutex<Vec<Difference>>);
+pub struct Collected(Mutex<PathList<CollectedChange>>);
 
 impl Collected {
     /// Keeps a difference.
     pub fn push(&self, difference: &Difference) {
-        self.0.lock().push(difference.clone());
+        let Difference { path, kind, change, from } = difference;
+        let mut all = self.0.lock();
+        let (from, path) = (from.as_deref().map(|from| all.path(from)), all.path(path));
+        all.push(path, CollectedChange { kind: *kind, change: *change, from });
     }
 
     /// Prints the differences, a directory before the names in it.
@@ -106,28 +117,31 @@ impl Collected {
     /// # Errors
     /// Standard output cannot be written; the user asks to stop.
     pub fn print(self, out: &mut dyn Write, as_json: bool) -> Outcome {
-        let mut differences = self.0.into_inner();
-        differences.sort_by(Difference::by_path);
         // A user who stopped the sync has the list of what was done, and may stop that, too.
         let requests = interrupt::requests();
-        for difference in &differences {
+        self.0.into_inner().each(|paths, path, CollectedChange { kind, change, from }| {
             if interrupt::requests() > requests {
                 return Err(Failure::Interrupted);
             }
-            match as_json {
-                true => writeln!(out, "{}", json::text(&object(difference)))?,
-                false => {
-                    let from = difference
-                        .from
-                        .as_deref()
-                        .map_or(String::new(), |from| format!(" <- {}", name(from, difference.kind)));
-                    let name = name(&difference.path, difference.kind);
-                    writeln!(out, "{} {name}{from}", difference.letters())?;
-                }
-            }
-        }
-        Ok(())
+            let (path, from) = (paths.path(path), from.as_ref().map(|from| paths.path(from)));
+            print(out, &Difference { path, kind: *kind, change: *change, from }, as_json)
+        })
     }
+}
+
+fn print(out: &mut dyn Write, difference: &Difference, as_json: bool) -> Outcome {
+    match as_json {
+        true => writeln!(out, "{}", json::text(&object(difference)))?,
+        false => {
+            let from = difference
+                .from
+                .as_deref()
+                .map_or(String::new(), |from| format!(" <- {}", name(from, difference.kind)));
+            let name = name(&difference.path, difference.kind);
+            writeln!(out, "{} {name}{from}", difference.letters())?;
+        }
+    }
+    Ok(())
 }
 
 /// The path as rsync has it: directories end with a slash, and the top is `./`.

@@ -4,6 +4,7 @@ pub mod differences;
 pub mod engine;
 pub mod fuzzy_names;
 pub mod output_file;
+pub mod path_list;
 pub mod search_files;
 pub mod set_attributes;
 pub mod transfer;

@@ -2,12 +2,15 @@
 
 use super::transfer;
 use crate::session::users::HostNames;
-use crate::terminal::failure::Failure;
-use crate::terminal::interrupt;
+use crate::terminal::failure::{Failure, host_text};
 use crate::terminal::progress::TransferProgress;
-use lanefs::{Access, CreateOptions, OpenOptions, Volume};
+use crate::terminal::{exit, interrupt};
+use crate::text::bytes;
+use crate::text::escape::escape;
+use crate::text::size::human;
+use lanefs::{Access, CreateOptions, ErrorKind, OpenOptions, Volume};
 use lanefs_transfer::{
-    ArchiveSource, Control, ImportOptions, Problem, Side, UnpackedArchive, unpack_archive,
+    ArchiveSource, Control, Error, ImportOptions, Problem, Side, UnpackedArchive, unpack_archive,
 };
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,6 +24,9 @@ const LEAST_VOLUME_BYTES: u64 = 4 << 30;
 const EXPANSION: u64 = 64;
 /// Cache of the volume in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
+
+/// Remedy where the directory for temporary files has no room.
+const OTHER_DIRECTORY: &str = "set TMPDIR to a directory with room for the content of the archive";
 
 /// Name of the volume in a directory of its own.
 const VOLUME: &str = "archive.lane";
@@ -48,14 +54,16 @@ impl UnpackedTree {
         };
         // A request that ended the process from here on would leave the directory.
         interrupt::wait_for_commands();
-        let host = |error| Failure::host(&std::env::temp_dir(), &error);
+        let host = |error| no_directory(&std::env::temp_dir(), &error);
         let dir = tempfile::Builder::new().prefix("lanefs-archive-").tempdir().map_err(host)?;
         let file_bytes = path.metadata().map_or(0, |about| about.len());
         let bytes = match &source {
             ArchiveSource::File(_) => file_bytes.saturating_mul(EXPANSION).max(LEAST_VOLUME_BYTES),
             ArchiveSource::StandardInput(_) => PIPE_VOLUME_BYTES,
         };
-        let volume = volume(&dir.path().join(VOLUME), bytes.min(PIPE_VOLUME_BYTES))?;
+        let bytes = bytes.min(PIPE_VOLUME_BYTES);
+        let volume = volume(&dir.path().join(VOLUME), bytes)
+            .map_err(|error| no_room(path, &std::env::temp_dir(), bytes, &error))?;
         let dir = without_names(dir);
         let names = HostNames::of_caller();
         let options = ImportOptions { names: Some(&names), ..ImportOptions::default() };
@@ -64,7 +72,13 @@ impl UnpackedTree {
         let control = Control { interrupt: &interrupt, progress: &progress };
         let archive = unpack_archive(volume, source, &options, control);
         progress.clear();
-        Ok(UnpackedTree { archive: archive.map_err(|error| transfer::failure(&error))?, _dir: dir })
+        let archive = archive.map_err(|error| match &error {
+            Error::Volume { source, .. } if is_of_directory(source) => {
+                no_room(path, &std::env::temp_dir(), bytes, source)
+            }
+            error => transfer::failure(error),
+        })?;
+        Ok(UnpackedTree { archive, _dir: dir })
     }
 
     /// The tree for a comparison or a sync.
@@ -97,13 +111,54 @@ fn without_names(dir: TempDir) -> Option<TempDir> {
     }
 }
 
+/// A directory for temporary files that takes none.
+fn no_directory(dir: &Path, error: &std::io::Error) -> Failure {
+    let what = format!("takes no temporary files: {}", host_text(error));
+    Failure::new(exit::HOST, bytes::of_path(dir), &what, OTHER_DIRECTORY)
+}
+
+/// True for an error of the volume that the directory for temporary files, or the size of the volume, is the
+/// reason of. (A write in the background that finds no room is an error of the device without its number.)
+fn is_of_directory(error: &lanefs::Error) -> bool {
+    matches!(error, lanefs::Error::Io { .. }) || error.kind() == ErrorKind::NoSpace
+}
+
+/// An archive that could not be unpacked: the directory for temporary files, or the volume of `size` bytes in
+/// it, has no room. That volume is nobody's, so the message names none.
+fn no_room(archive: &Path, dir: &Path, size: u64, error: &lanefs::Error) -> Failure {
+    let name = if archive == Path::new("-") { &b"standard input"[..] } else { bytes::of_path(archive) };
+    match error {
+        lanefs::Error::Io { source, .. } => {
+            let what =
+                format!("cannot be unpacked in '{}': {}", escape(bytes::of_path(dir)), host_text(source));
+            Failure::new(exit::HOST, name, &what, OTHER_DIRECTORY)
+        }
+        error if error.kind() == ErrorKind::NoSpace => {
+            let what = format!("has more content than the {}B that a comparison unpacks of it", human(size));
+            Failure::new(exit::HOST, name, &what, "`lanefs import` unpacks it into a volume of any size")
+        }
+        error => Failure::volume(name, error),
+    }
+}
+
 /// Makes an empty volume in a file.
-fn volume(path: &Path, size: u64) -> Result<Volume, Failure> {
-    let failed = |error: lanefs::Error| Failure::volume(path.as_os_str().as_encoded_bytes(), &error);
+fn volume(path: &Path, size: u64) -> lanefs::Result<Volume> {
     let create = CreateOptions { size, data_checksums: false, ..CreateOptions::default() };
-    Volume::create(path, &create).and_then(Volume::close).map_err(failed)?;
+    Volume::create(path, &create).and_then(Volume::close)?;
     // Nothing has to last.
     let (cache, commit_every) = (Some(CACHE_BYTES), Duration::MAX);
     Volume::open(path, OpenOptions { cache, commit_every, ..OpenOptions::from(Access::Write) })
-        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_of_the_content_is_named() {
+        let full = lanefs::Error::from(lanefs::Code::NoSpace);
+        let failure = no_room(Path::new("a.tar"), Path::new("/tmp"), 4 << 30, &full);
+        let Failure::Message { exit: exit::HOST, text, .. } = failure else { panic!("{failure:?}") };
+        assert!(text.starts_with("a.tar: has more content than the 4.0GB that"), "{text}");
+    }
 }

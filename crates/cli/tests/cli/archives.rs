@@ -192,3 +192,40 @@ fn an_unpacked_archive_is_gone_however_the_command_ends() {
     }
     v.clean();
 }
+
+#[test]
+fn an_archive_that_finds_no_room_says_where_and_names_no_volume() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: a small file system of its own needs root");
+        return;
+    }
+    let v = TestVolume::new();
+    let (source, small, archive) = (v.host("source"), v.host("small"), v.host("a.tar"));
+    fs::create_dir(&source).expect("a directory");
+    fs::create_dir(&small).expect("a directory");
+    let content: Vec<u8> = (0..12_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(source.join("large"), content).expect("a file");
+    v.run("import", &format!("{} /in", text(&source))).ends(0);
+    v.run("export", &format!("/in --tar {}", text(&archive))).ends(0);
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(&small).status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: this root may not mount a tmpfs");
+        return;
+    }
+    let told = |args: &[&str]| {
+        let output = program().args(args).env("TMPDIR", &small).output().expect("the program ends");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let told = [
+        told(&["sync", text(&v.image), text(&archive), "/in"]),
+        told(&["diff", text(&archive), text(&v.image)]),
+    ];
+    let unmounted = Command::new("umount").arg(&small).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    for (code, told) in told {
+        let wanted = format!("a.tar: cannot be unpacked in '{}': ", text(&small));
+        assert!(code == Some(4) && told.contains(&wanted) && told.contains("set TMPDIR"), "{code:?} {told}");
+        assert!(!told.contains(".lane") && !told.contains("grow"), "{told}");
+    }
+    v.clean();
+}

@@ -337,6 +337,37 @@ fn in_the_foreground_the_command_ends_with_the_mount() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+#[test]
+fn an_aborted_connection_ends_the_command_with_an_error() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("SKIPPED: only root aborts connections");
+    }
+    let m = Mounted::prepare();
+    let (said, connections) = (m.v.host("said"), m.v.host("connections"));
+    let mut child = program()
+        .args(["mount", text(&m.v.image), text(&m.dir), "--foreground"])
+        .stderr(File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    until("the volume is mounted", || m.is_mounted());
+    fs::write(m.path("f"), b"text").unwrap();
+    let minor = rustix::fs::minor(fs::metadata(&m.dir).unwrap().dev());
+    fs::create_dir(&connections).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let status = Command::new(program).args(args).arg(&connections).status();
+        assert!(status.is_ok_and(|status| status.success()), "{program}");
+    };
+    run("mount", &["-t", "fusectl", "none"]);
+    fs::write(connections.join(minor.to_string()).join("abort"), "1").unwrap();
+    run("umount", &[]);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let said = fs::read_to_string(&said).unwrap();
+    assert!(said.contains("the connection of the mount to the kernel was aborted"), "{said}");
+    m.umount().ends(0);
+    m.is_clean();
+    assert_eq!(crate::common::run(&["cat", text(&m.v.image), "/f"]).ends(0).bytes, b"text");
+}
+
 /// The program under the name by which mount(8) calls it.
 fn called(name: &str, m: &Mounted) -> Command {
     let link = m.v.host(name);

@@ -24,15 +24,15 @@ macro_rules! abilities {
 
 abilities! {
     ASYNC_READ = 0, EXPORT_SUPPORT = 4, BIG_WRITES = 5, DONT_MASK = 6, DO_READDIRPLUS = 13,
-    READDIRPLUS_AUTO = 14, NO_OPEN_SUPPORT = 17, PARALLEL_DIROPS = 18, POSIX_ACL = 20, MAX_PAGES = 22,
+    READDIRPLUS_AUTO = 14, NO_OPEN_SUPPORT = 17, PARALLEL_DIROPS = 18, POSIX_ACL = 20, ABORT_ERROR = 21, MAX_PAGES = 22,
     CACHE_SYMLINKS = 23, NO_OPENDIR_SUPPORT = 24, EXPLICIT_INVAL_DATA = 25, HANDLE_KILLPRIV_V2 = 28,
-    INIT_EXT = 30, OVER_IO_URING = 41,
+    SETXATTR_EXT = 29, INIT_EXT = 30, OVER_IO_URING = 41,
 }
 
 /// Abilities that are requested of the kernel. `FUSE_ASYNC_DIO` is not among them: with it the kernel does
 /// not drop cached pages after an asynchronous direct write, and a page that was read meanwhile would keep
 /// its old bytes (docs/mount.md, "Direct writes").
-const WANTED: [(u64, &str); 12] = [
+const WANTED: [(u64, &str); 14] = [
     (ASYNC_READ, "asynchronous reads"),
     (BIG_WRITES, "writes of more than a page"),
     // The kernel does not say how many pages a request has otherwise.
@@ -51,6 +51,10 @@ const WANTED: [(u64, &str); 12] = [
     // The kernel checks access control lists, and leaves the umask to the server.
     (POSIX_ACL, "access control lists"),
     (DONT_MASK, "umasks in requests"),
+    // The kernel knows all groups and capabilities of whoever sets a list.
+    (SETXATTR_EXT, "the fate of set-group-id bits with access control lists"),
+    // Without it a connection that was aborted ends as one that was unmounted.
+    (ABORT_ERROR, "aborts of the connection"),
 ];
 
 /// The agreement of the kernel and a server.
@@ -60,6 +64,10 @@ pub(crate) struct Agreement {
     pub(crate) no_open: bool,
     /// True where requests come through rings.
     pub(crate) rings: bool,
+    /// True where a change of a file's size says whether it takes privileges away.
+    pub(crate) says_kills: bool,
+    /// True where the argument of `SETXATTR` has the words that say this of an access control list.
+    pub(crate) has_long_setxattr: bool,
 }
 
 /// The wishes of a server.
@@ -76,7 +84,7 @@ pub(crate) struct Wishes {
 /// # Errors
 /// The host's. The kernel is too old, or speaks another protocol.
 pub(crate) fn agree(connection: BorrowedFd<'_>, wishes: Wishes) -> io::Result<Agreement> {
-    let mut message = Message::new();
+    let mut message = Message::new(false);
     loop {
         if !receive(connection, &mut message)? {
             return Err(io::ErrorKind::NotConnected.into());
@@ -131,6 +139,8 @@ fn choose(offered: u64, wishes: Wishes) -> (u64, Agreement) {
     let agreement = Agreement {
         no_open: offered & no_open == no_open && !wishes.opens,
         rings: offered & OVER_IO_URING != 0 && wishes.rings,
+        says_kills: offered & HANDLE_KILLPRIV_V2 != 0,
+        has_long_setxattr: offered & SETXATTR_EXT != 0,
     };
     (if agreement.rings { chosen | OVER_IO_URING } else { chosen }, agreement)
 }
@@ -165,9 +175,10 @@ mod tests {
         assert_eq!(choose(0, none), (0, Agreement::default()));
         let (all, agreement) = choose(u64::MAX, none);
         assert_eq!(all, WANTED.iter().fold(INIT_EXT, |all, (one, _)| all | one));
-        assert_eq!(agreement, Agreement { no_open: true, rings: false });
+        let wanted = Agreement { no_open: true, rings: false, says_kills: true, has_long_setxattr: true };
+        assert_eq!(agreement, wanted);
         let (all, agreement) = choose(u64::MAX, Wishes { opens: true, rings: true });
-        assert_eq!(agreement, Agreement { no_open: false, rings: true });
+        assert_eq!(agreement, Agreement { no_open: false, rings: true, ..wanted });
         assert_ne!(all & OVER_IO_URING, 0);
         assert_eq!(choose(NO_OPEN_SUPPORT, none).1, Agreement::default(), "not of directories");
         assert_eq!(offered(INIT_EXT as u32, 1 << 9) & OVER_IO_URING, OVER_IO_URING);

@@ -13,13 +13,15 @@ const REQUEST_HEADER_BYTES: usize = 40;
 const MOST_ARGUMENT_BYTES: usize = 128;
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes of the first argument of a request; names and content follow it.
-fn argument_bytes(code: u32) -> usize {
+/// Bytes of the first argument of a request; names and content follow it. That of `SETXATTR` has four words
+/// since Linux 5.12, if both sides agree.
+fn argument_bytes(code: u32, has_long_setxattr: bool) -> usize {
     match code {
         opcode::GETATTR | opcode::MKNOD | opcode::RENAME2 | opcode::FSYNC | opcode::FSYNCDIR => 16,
         opcode::CREATE | opcode::TMPFILE => 16,
         opcode::SETATTR => 88,
         opcode::MKDIR | opcode::RENAME | opcode::LINK | opcode::OPEN | opcode::OPENDIR => 8,
+        opcode::SETXATTR if has_long_setxattr => 16,
         opcode::SETXATTR | opcode::GETXATTR | opcode::LISTXATTR => 8,
         opcode::READ | opcode::WRITE | opcode::READDIR | opcode::READDIRPLUS => 40,
         opcode::RELEASE | opcode::RELEASEDIR | opcode::LSEEK => 24,
@@ -39,19 +41,20 @@ pub(super) struct Message {
     bytes: Vec<u8>,
     /// Bytes that came.
     len: usize,
+    has_long_setxattr: bool,
 }
 
 impl Message {
     /// Returns memory for the largest request. The host gives pages when they are used.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(has_long_setxattr: bool) -> Self {
         let bytes = vec![0; MAX_WRITE_BYTES as usize + PAGE_BYTES];
-        Message { header: [0; HEADER_BYTES], bytes, len: 0 }
+        Message { header: [0; HEADER_BYTES], bytes, len: 0, has_long_setxattr }
     }
 
     /// Returns the request and the memory of its payload.
     pub(super) fn parts(&mut self) -> (Request<'_>, &mut [u8]) {
-        let Message { header, bytes, len } = self;
-        let argument = argument_bytes(u32_at(bytes, 4));
+        let Message { header, bytes, len, has_long_setxattr } = self;
+        let argument = argument_bytes(u32_at(bytes, 4), *has_long_setxattr);
         let start = (REQUEST_HEADER_BYTES + argument).min(*len);
         header[..REQUEST_HEADER_BYTES].copy_from_slice(&bytes[..REQUEST_HEADER_BYTES]);
         let place = &mut header[ARGUMENT_AT..ARGUMENT_AT + MOST_ARGUMENT_BYTES];
@@ -66,7 +69,7 @@ impl Message {
 /// Waits for a request. Returns false where the connection has ended.
 ///
 /// # Errors
-/// The host's.
+/// The host's. `ECONNABORTED`: somebody has aborted the connection, by `/sys/fs/fuse/connections`.
 pub(super) fn receive(connection: BorrowedFd<'_>, message: &mut Message) -> io::Result<bool> {
     loop {
         match rustix::io::read(connection, &mut message.bytes[..]) {
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_request_is_divided_as_in_an_exchange() {
-        let mut message = Message::new();
+        let mut message = Message::new(false);
         let mut request = vec![0; REQUEST_HEADER_BYTES];
         request[4..8].copy_from_slice(&opcode::MKDIR.to_ne_bytes());
         request[8..16].copy_from_slice(&9u64.to_ne_bytes());
@@ -121,6 +124,12 @@ mod tests {
         assert_eq!((parts.opcode(), parts.unique()), (opcode::MKDIR, 9));
         assert_eq!((parts.u32(0), parts.u32(4), parts.payload_bytes), (0o755, 0o022, 5));
         assert_eq!(&payload[..5], b"name\0");
+        // An attribute's name and value follow a longer argument where that is agreed.
+        message.bytes[4..8].copy_from_slice(&opcode::SETXATTR.to_ne_bytes());
+        for (is_long, wanted) in [(false, 5), (true, 0)] {
+            message.has_long_setxattr = is_long;
+            assert_eq!(message.parts().0.payload_bytes, wanted);
+        }
         // A request that ends in its first argument has no payload.
         message.len = REQUEST_HEADER_BYTES + 3;
         assert_eq!(message.parts().0.payload_bytes, 0);

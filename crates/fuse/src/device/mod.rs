@@ -74,7 +74,7 @@ fn outcome(ended: std::thread::Result<io::Result<()>>) -> io::Result<()> {
 
 /// Serves the requests of one connection.
 fn serve_all(service: &RequestService, connection: &OwnedFd) -> io::Result<()> {
-    let mut message = Message::new();
+    let mut message = Message::new(service.has_long_setxattr);
     while receive(connection.as_fd(), &mut message)? {
         let (request, payload) = message.parts();
         match request.opcode() {

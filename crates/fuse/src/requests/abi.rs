@@ -41,6 +41,8 @@ pub(crate) mod valid {
     pub(crate) const MTIME: u32 = 1 << 5;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
+    /// Set-id bits and capabilities go. This is not an attribute.
+    pub(crate) const KILL_PRIVILEGES: u32 = 1 << 11;
 }
 
 /// The page cache of a file, and of a directory's listing, stays when it is opened.
@@ -48,6 +50,8 @@ pub(crate) const KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const CACHE_DIR: u32 = 1 << 3;
 /// A write takes set-id bits away.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// Setting an access control list takes the set-group-id bit away.
+pub(crate) const SETXATTR_KILL_SETGID: u32 = 1;
 /// A sync is of data alone.
 pub(crate) const FSYNC_DATA: u32 = 1;
 

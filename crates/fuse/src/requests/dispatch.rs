@@ -16,6 +16,10 @@ pub(crate) struct RequestService {
     pub(crate) state: Arc<MountState>,
     /// True where the kernel opens and closes files without a request: a handle has no state.
     pub(crate) no_open: bool,
+    /// True where a change of a file's size says whether it takes privileges away.
+    pub(crate) says_kills: bool,
+    /// True where setting an access control list says that.
+    pub(crate) has_long_setxattr: bool,
 }
 
 /// A request: its header, its first argument, and the bytes of its payload. The rest of its arguments is at
@@ -212,7 +216,9 @@ impl RequestService {
                 write(payload, |out| out.attribute_reply(&found))
             }
             opcode::SETATTR => {
-                let found = served.setattr(&by, node, &attributes(request))?;
+                let kills = request.u32(0) & valid::KILL_PRIVILEGES != 0;
+                let kills = self.says_kills.then_some(kills);
+                let found = served.setattr(&by, node, &attributes(request), kills)?;
                 write(payload, |out| out.attribute_reply(&found))
             }
             opcode::READLINK => {
@@ -307,7 +313,9 @@ impl RequestService {
             opcode::SETXATTR => {
                 let (name, value) = split_name(request.payload(payload));
                 let value = value.get(..request.u32(0) as usize).ok_or(Errno::EINVAL)?;
-                none(served.setxattr(&by, node, name, value, request.u32(4) as i32))
+                let kills = request.u32(8) & abi::SETXATTR_KILL_SETGID != 0;
+                let kills = self.has_long_setxattr.then_some(kills);
+                none(served.setxattr(&by, node, name, value, request.u32(4) as i32, kills))
             }
             opcode::GETXATTR => {
                 let value = served.getxattr(&by, node, request.name(payload))?;

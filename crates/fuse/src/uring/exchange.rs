@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "the kernel writes memory whose address it was told")]
 
+use super::patience::Patience;
 use crate::requests::abi::{self, HEADER_BYTES, u32_at, u64_at};
 use io_uring::{IoUring, cqueue, opcode::UringCmd80, squeue, types::Fd};
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Commands of an entry (`enum fuse_uring_cmd`).
 const REGISTER: u32 = 1;
@@ -58,7 +60,7 @@ impl Shared {
 /// An exchange. At any time the kernel has it, and writes the next request, or the program has it.
 pub(super) struct Exchange {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
     queue: u16,
     header: Shared,
     payload: Shared,
@@ -73,7 +75,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The host's: it has no rings of this kind, or does not permit them.
-    pub(super) fn new(device: OwnedFd, queue: u16, payload_bytes: usize) -> io::Result<Self> {
+    pub(super) fn new(device: Arc<OwnedFd>, queue: u16, payload_bytes: usize) -> io::Result<Self> {
         let ring = Self::ring()?;
         let (header, payload) = (Shared::new(HEADER_BYTES), Shared::new(payload_bytes));
         let vectors = Shared::new(size_of::<[libc::iovec; 2]>());
@@ -101,19 +103,27 @@ impl Exchange {
     /// The kernel refuses it.
     pub(super) fn register(&mut self) -> io::Result<bool> {
         self.push(REGISTER, 0)?;
-        self.ring.submit()?;
+        let mut patience = Patience::default();
+        while let Err(error) = self.ring.submit() {
+            patience.after(error)?;
+        }
         self.take_completion()
     }
 
-    /// Waits for a request.
+    /// Waits for a request. A command that the kernel has not taken stays in the ring until it does: a
+    /// process waits for the reply in it.
     ///
     /// # Errors
-    /// `ENOTCONN`: the connection has ended.
+    /// `ENOTCONN`, `ECONNABORTED`: the connection has ended.
     pub(super) fn wait(&mut self) -> io::Result<()> {
+        let mut patience = Patience::default();
         while self.is_armed {
-            match self.ring.submit_and_wait(1) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => self.take_completion().map(drop)?,
+            let waited = self.ring.submit_and_wait(1);
+            // A request may have come all the same.
+            if !self.take_completion()?
+                && let Err(error) = waited
+            {
+                patience.after(error)?;
             }
         }
         Ok(())

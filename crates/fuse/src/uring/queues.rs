@@ -1,8 +1,10 @@
 //! The threads of all queues. A queue belongs to a processor; its requests are those of the processes there.
 
+use super::OnFailure;
 use super::exchange::Exchange;
 use crate::kernel::MAX_WRITE_BYTES;
 use crate::requests::{Request, RequestService};
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,21 +23,36 @@ const FEW_QUEUES: usize = 8;
 ///
 /// # Errors
 /// The host's. The connection is of no use then.
-pub(super) fn start(service: &Arc<RequestService>, device: &impl AsFd) -> io::Result<()> {
+pub(super) fn start(
+    service: &Arc<RequestService>,
+    device: &impl AsFd,
+    on_failure: &OnFailure,
+) -> io::Result<()> {
     let queues = possible_processors()?;
     let threads = threads_of_each(queues);
+    let device = Arc::new(device.as_fd().try_clone_to_owned()?);
     let (started, all_started) = channel();
     for queue in 0..queues {
         for _ in 0..threads {
             let (service, started) = (Arc::clone(service), started.clone());
-            let device = device.as_fd().try_clone_to_owned()?;
-            std::thread::Builder::new()
-                .name(format!("lanefs-queue-{queue}"))
-                .spawn(move || run(&service, device, queue as u16, started))?;
+            let (device, on_failure) = (Arc::clone(&device), Arc::clone(on_failure));
+            std::thread::Builder::new().name(format!("lanefs-queue-{queue}")).spawn(move || {
+                if !run(&service, device, queue as u16, started) {
+                    on_failure();
+                }
+            })?;
         }
     }
     drop(started);
     all_started.into_iter().collect()
+}
+
+/// Returns the number of exchanges of all queues.
+///
+/// # Errors
+/// The host's.
+pub(super) fn exchanges() -> io::Result<usize> {
+    possible_processors().map(|queues| queues * threads_of_each(queues))
 }
 
 /// Returns the number of threads, and of exchanges, of each of so many queues.
@@ -51,8 +68,8 @@ fn possible_processors() -> io::Result<usize> {
     last.map(|last| last + 1).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Serves the requests of one exchange until the connection ends.
-fn run(service: &RequestService, device: OwnedFd, queue: u16, started: Sender<io::Result<()>>) {
+/// Serves the requests of one exchange until the connection ends. False where it has failed before.
+fn run(service: &RequestService, device: Arc<OwnedFd>, queue: u16, started: Sender<io::Result<()>>) -> bool {
     // A processor that is off, or not for this process, has its queue all the same.
     let mut own = CpuSet::new();
     if usize::from(queue) < CpuSet::MAX_CPU {
@@ -64,7 +81,11 @@ fn run(service: &RequestService, device: OwnedFd, queue: u16, started: Sender<io
         Ok(exchange)
     });
     match registered {
-        Err(error) => drop(started.send(Err(error))),
+        Err(error) => {
+            // The starter ends the mount.
+            let _ = started.send(Err(error));
+            true
+        }
         Ok(mut exchange) => {
             let _ = started.send(Ok(()));
             // The starter waits until nobody has a sender.
@@ -74,9 +95,11 @@ fn run(service: &RequestService, device: OwnedFd, queue: u16, started: Sender<io
                     break error;
                 }
             };
-            if error.raw_os_error() != Some(rustix::io::Errno::NOTCONN.raw_os_error()) {
+            let has_ended = matches!(Errno::from_io_error(&error), Some(Errno::NOTCONN | Errno::CONNABORTED));
+            if !has_ended {
                 log::error!("a queue of the connection to the kernel failed: {error}");
             }
+            has_ended
         }
     }
 }

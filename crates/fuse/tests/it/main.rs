@@ -5,6 +5,7 @@
 mod coherence;
 mod cold;
 mod direct;
+mod endings;
 mod model;
 mod posix;
 mod remount;

@@ -21,14 +21,26 @@ impl Served {
 
     /// Changes attributes. A change of nothing is either a `chown(2)` that names neither an owner nor a
     /// group, or, before a write, a client's request to take set-id bits and capabilities away. It does both.
+    /// `kills` is what the client says of a change of the size: whether that takes them away. Where it says
+    /// nothing, such a change does unless the requester is root.
     ///
     /// # Errors
     /// Those of [`lanefs::Volume::setattr`].
-    pub fn setattr(&self, requester: &Requester<'_>, node: NodeId, set: &SetAttr) -> Reply<Entry> {
+    pub fn setattr(
+        &self,
+        requester: &Requester<'_>,
+        node: NodeId,
+        set: &SetAttr,
+        kills: Option<bool>,
+    ) -> Reply<Entry> {
         self.with_entry(Operation::Setattr, node, |volume| {
             let ino = volume.numbers.ino(node);
             // Linux takes privileges away for all users without a privilege that in practice only root has.
-            if (set.size.is_some() || *set == SetAttr::default()) && !requester.is_root() {
+            let kills = match set.size {
+                Some(_) => kills.unwrap_or(!requester.is_root()),
+                None => *set == SetAttr::default() && !requester.is_root(),
+            };
+            if kills {
                 kill_privileges(volume, requester, ino)?;
             }
             let mut set = *set;

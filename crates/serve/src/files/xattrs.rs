@@ -8,7 +8,7 @@ use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::NodeId;
-use lanefs::{Caller, Code, Ino, Volume, XattrMode};
+use lanefs::{Caller, Code, Ino, SetAttr, Volume, XattrMode};
 
 const OWNER: Caller = Caller::OWNER;
 /// Name spaces that a volume keeps.
@@ -20,6 +20,8 @@ const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 /// Attribute with the SELinux label of a file.
 const LABEL: &[u8] = b"security.selinux";
 
+const SETGID: u16 = 0o2000;
+
 // Of `setxattr(2)`.
 const CREATE: i32 = 1;
 const REPLACE: i32 = 2;
@@ -30,19 +32,33 @@ fn check_space(name: &[u8]) -> Reply<()> {
     if known || name == ACCESS_LIST || name == DEFAULT_LIST { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// Returns the identity under which the requester sets an access list: with it goes the set-group-id bit
-/// where the requester is not in the group of the inode. Linux does not say so.
-fn list_setter(volume: &Volume, requester: &Requester<'_>, ino: Ino) -> Reply<Caller> {
-    if requester.is_root() {
+/// Returns the identity under which an access list is set: with it goes the set-group-id bit where the
+/// client says so by `kills`, or, if it says nothing, where the requester is not in the group of the inode.
+fn list_setter(volume: &Volume, requester: &Requester<'_>, ino: Ino, kills: Option<bool>) -> Reply<Caller> {
+    if kills == Some(false) || kills.is_none() && requester.is_root() {
         return Ok(OWNER);
     }
     let attr = volume.getattr(ino)?;
-    let group = if requester.is_member(attr.gid) { attr.gid } else { requester.gid };
-    Ok(Caller::user(attr.uid, group, &[]))
+    if kills.is_none() && requester.is_member(attr.gid) {
+        return Ok(OWNER);
+    }
+    // The owner may set it, and is a stranger to the group.
+    Ok(Caller::user(attr.uid, !attr.gid, &[]))
+}
+
+/// Takes the set-group-id bit of a file of root, to whom the volume leaves it.
+fn drop_setgid(volume: &Volume, ino: Ino) -> Reply<()> {
+    let attr = volume.getattr(ino)?;
+    if attr.uid == 0 && attr.perm & SETGID != 0 {
+        volume.setattr(&OWNER, ino, &SetAttr { perm: Some(attr.perm & !SETGID), ..SetAttr::default() })?;
+    }
+    Ok(())
 }
 
 impl Served {
-    /// Sets an attribute, with the flags of `setxattr(2)`.
+    /// Sets an attribute, with the flags of `setxattr(2)`. `kills` is what the client says of an access
+    /// control list: whether the set-group-id bit goes with it. Where it says nothing, that follows from the
+    /// groups of the requester.
     ///
     /// # Errors
     /// `EOPNOTSUPP`: there is no such name space. `EINVAL`: a flag is unknown. Those of [`Volume::setxattr`].
@@ -53,6 +69,7 @@ impl Served {
         name: &[u8],
         value: &[u8],
         flags: i32,
+        kills: Option<bool>,
     ) -> Reply<()> {
         self.with(Operation::Setxattr, node, |volume| {
             check_space(name)?;
@@ -63,8 +80,15 @@ impl Served {
                 _ => return Err(Errno::EINVAL),
             };
             let ino = volume.numbers.ino(node);
-            let caller = if name == ACCESS_LIST { list_setter(volume, requester, ino)? } else { OWNER };
-            Ok(volume.setxattr(&caller, ino, name, value, mode)?)
+            let caller = match name == ACCESS_LIST {
+                true => list_setter(volume, requester, ino, kills)?,
+                false => OWNER,
+            };
+            volume.setxattr(&caller, ino, name, value, mode)?;
+            match caller.user {
+                None => Ok(()),
+                Some(_) => drop_setgid(volume, ino),
+            }
         })
     }
 

@@ -13,6 +13,7 @@ const OWNER: Caller = Caller::OWNER;
 /// Write and search permission of one class of users.
 const WRITE_SEARCH: u16 = 0o3;
 const SETGID: u16 = 0o2000;
+const GROUP_EXECUTES: u16 = 0o10;
 /// `O_EXCL` of `open(2)`.
 const O_EXCL: i32 = 0o200;
 
@@ -30,6 +31,19 @@ pub struct NewMode {
 fn masked(volume: &Volume, dir: Ino, NewMode { mode, umask }: NewMode) -> Reply<u16> {
     let mask = if umask != 0 && volume.has_default_acl(dir)? { 0 } else { umask };
     Ok((mode & !mask & 0o7777) as u16)
+}
+
+/// Returns the permission bits of a new inode in `dir` that is not a directory: [`masked`], and without the
+/// set-group-id bit of a program for a group that it gets from the directory, and that the requester is not
+/// in. A kernel before Linux 6.0 leaves that to the file system.
+fn masked_file(volume: &Volume, requester: &Requester<'_>, dir: Ino, mode: NewMode) -> Reply<u16> {
+    let perm = masked(volume, dir, mode)?;
+    if perm & (SETGID | GROUP_EXECUTES) != SETGID | GROUP_EXECUTES || requester.is_root() {
+        return Ok(perm);
+    }
+    let dir = volume.getattr(dir)?;
+    let is_stranger = dir.perm & SETGID != 0 && !requester.is_member(dir.gid);
+    Ok(if is_stranger { perm & !SETGID } else { perm })
 }
 
 /// Returns the identity under which the volume creates a file in `dir`, so that the file belongs to the
@@ -107,7 +121,7 @@ impl Served {
             // A mode without a type means a regular file (mknod(2)).
             let bits = if mode.mode & 0o170_000 == 0 { mode.mode | 0o100_000 } else { mode.mode };
             let kind = FileKind::from_mode(bits as u16).ok_or(Errno::EINVAL)?;
-            let perm = masked(volume, dir, mode)?;
+            let perm = masked_file(volume, requester, dir, mode)?;
             let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
             self.make(volume, requester, dir, is_device && !requester.is_root(), |identity| {
                 volume.mknod(identity, dir, name, kind, perm, rdev.into())
@@ -162,7 +176,7 @@ impl Served {
     ) -> Reply<Entry> {
         self.with_entry(Operation::Create, dir, |volume| {
             let dir = volume.numbers.ino(dir);
-            let perm = masked(volume, dir, mode)?;
+            let perm = masked_file(volume, requester, dir, mode)?;
             let made = self.make(volume, requester, dir, false, |identity| {
                 volume.create_file(identity, dir, name, perm)
             });
@@ -183,7 +197,7 @@ impl Served {
     pub fn create_unnamed(&self, requester: &Requester<'_>, dir: NodeId, mode: NewMode) -> Reply<Entry> {
         self.with_entry(Operation::Create, dir, |volume| {
             let dir = volume.numbers.ino(dir);
-            let perm = masked(volume, dir, mode)?;
+            let perm = masked_file(volume, requester, dir, mode)?;
             let held = Cell::new(None);
             let made = self.make(volume, requester, dir, false, |identity| {
                 let made = volume.create_unnamed(identity, dir, perm)?;

@@ -72,7 +72,7 @@ fn an_observer_learns_of_changes_that_no_request_makes_and_of_no_others() {
     beside(&client, |volume| drop(volume.write_file("/f", b"longer")));
     assert!(notes.take().contains(&Notified::Node(file.id)));
     let set = SetAttr { perm: Some(0o600), ..SetAttr::default() };
-    client.0.setattr(&ROOT, file.id, &set).expect("changed");
+    client.0.setattr(&ROOT, file.id, &set, None).expect("changed");
     client.0.unlink(NodeId::ROOT, b"f").expect("removed");
     client.0.flush_notifications();
     assert_eq!(notes.take(), [], "the client has requested these");

@@ -160,7 +160,11 @@ struct Following {
 
 impl Following {
     fn new() -> Self {
-        let volume = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+        Self::sized(64 << 20)
+    }
+
+    fn sized(size: u64) -> Self {
+        let volume = CreateOptions { size, ..CreateOptions::default() };
         let volume = Volume::create_memory(&volume).expect("a volume");
         let temp = tempfile::tempdir().expect("a directory");
         fs::create_dir(temp.path().join("tree")).expect("a directory");
@@ -400,4 +404,90 @@ fn a_name_that_could_not_be_compared_does_not_come_along_with_its_directory() {
         following.assert_finishes();
         assert_eq!(following.read("pkg-2/sub/k").map(|content| content[0]), Some(b'2'), "{call:?} {bad}");
     }
+}
+
+/// Waits until something is so, for some time at most.
+fn wait_for(is_so: impl Fn() -> bool, most: std::time::Duration) {
+    let begin = std::time::Instant::now();
+    while !is_so() && begin.elapsed() < most {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// A tree that was in a volume of 16 MiB, and has other names since: `pkg-2` had the name `pkg-1`, and the
+/// volume has room for what is new once the old files are removed.
+fn nearly_full() -> Following {
+    let following = Following::sized(16 << 20);
+    let write = |name: &str, len: usize| {
+        let path = following.tree().join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, vec![b'1'; len]).expect("a file");
+        set_package_time(&path);
+    };
+    ["a", "b", "c"].iter().for_each(|name| write(&format!("pkg-1/{name}"), 1000 + name.len()));
+    (0..8).for_each(|number| write(&format!("gone-{number}"), 1 << 20));
+    write("old", 1234);
+    following.assert_finishes();
+    fs::rename(following.tree().join("pkg-1"), following.tree().join("pkg-2")).expect("a rename");
+    (0..8).for_each(|number| {
+        fs::remove_file(following.tree().join(format!("gone-{number}"))).expect("a file");
+    });
+    fs::remove_file(following.tree().join("old")).expect("a file");
+    following
+}
+
+/// One thread compares a file that it found by size and time. Meanwhile another one needs the room of all old
+/// names. They go then, that of the file as well if the file is another one.
+#[test]
+fn a_file_that_is_compared_while_room_is_made_is_removed_if_it_is_another_one() {
+    let following = nearly_full();
+    let tree = following.tree();
+    fs::write(tree.join("pkg-2/large"), vec![b'2'; 9 << 20]).expect("a file");
+    fs::write(tree.join("zz-new"), vec![b'2'; 1234]).expect("a file");
+    set_package_time(&tree.join("zz-new"));
+    let (is_compared, needs_room) = (AtomicBool::new(false), AtomicBool::new(false));
+    let minute = std::time::Duration::from_secs(60);
+    let before = |call: Call, path: &str| {
+        match (call, path) {
+            (Call::Open, "zz-new") if !is_compared.swap(true, Relaxed) => {
+                wait_for(|| needs_room.load(Relaxed), minute);
+                // A thread that does not wait for this one has removed names by then.
+                let is_made = || following.read("gone-7").is_none();
+                wait_for(is_made, std::time::Duration::from_millis(300));
+            }
+            (Call::Open, "pkg-2/large") => {
+                wait_for(|| is_compared.load(Relaxed), minute);
+                needs_room.store(true, Relaxed);
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    let options = SyncOptions { threads: Some(2), ..options() };
+    assert_eq!(following.sync(&options, &before), [""; 0]);
+    assert!(is_compared.into_inner() && needs_room.into_inner());
+    assert!(following.read("old").is_none());
+    assert_eq!(following.read("zz-new").map(|content| content[0]), Some(b'2'));
+    following.assert_finishes();
+}
+
+#[test]
+fn threads_that_need_room_wait_for_the_one_that_makes_it() {
+    let following = nearly_full();
+    for number in 0..4 {
+        let dir = following.tree().join(format!("pkg-2/new-{number}"));
+        fs::create_dir(&dir).expect("a directory");
+        fs::write(dir.join("large"), vec![b'2'; 5 << 19]).expect("a file");
+    }
+    let slowly = |difference: &Difference| {
+        if difference.change == Change::Removed {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    let options = SyncOptions { threads: Some(4), ..options() };
+    let (from, to) = (following.tree(), b"/in");
+    let report = sync_tree(&following.volume, Side::Host(&from), to, &options, &slowly, control());
+    let report = report.expect("it starts").report;
+    assert!(report.stopped.is_none() && report.problems.is_empty(), "{report:?}");
+    following.assert_finishes();
 }

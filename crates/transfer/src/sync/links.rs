@@ -52,6 +52,14 @@ impl Links {
         *self.kept_for.lock().entry(there).or_insert(id) == id
     }
 
+    /// Gives up a file that was claimed for `id`, which gets another one: a further name may keep it.
+    pub(super) fn give_up(&self, there: FileId, id: FileId) {
+        let mut kept_for = self.kept_for.lock();
+        if kept_for.get(&there) == Some(&id) {
+            kept_for.remove(&there);
+        }
+    }
+
     /// Returns a file of the tree that follows as it was before the sync. A name that is compared late must
     /// not find what the sync did to the file through another name: a dry run does not, and threads would
     /// come to different ends. Call it before a name of the file is removed or replaced.

@@ -13,10 +13,10 @@
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `difference`, `node`, `filter`, `scope`, `options`, `report` | words of both sides, and of callers |
+//! | `difference`, `node`, `filter`, `scope`, `unequal_links`, `options`, `report` | words of both sides, and of callers |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree`, `archive_tree` | the interface of a side; a directory of the host, of a volume; an archive |
-//! | `content`, `links`, `listing`, `old_names`, `pair`, `effect` | parts of the comparison |
+//! | `content`, `links`, `listing`, `old_names`, `pair`, `walk_order`, `effect` | parts of the comparison |
 //! | `engine` | the comparison |
 //! | `into_volume` | the effect of a sync |
 
@@ -40,7 +40,9 @@ mod pair;
 mod report;
 mod scope;
 mod tree;
+mod unequal_links;
 mod volume_tree;
+mod walk_order;
 mod watch;
 
 use crate::in_volume::volume::destination;
@@ -54,7 +56,7 @@ use into_volume::IntoVolume;
 use lanefs::FileSystem;
 use lanefs_sync::lock::Mutex;
 use links::Links;
-use node::Node;
+use node::{InSeconds, Node};
 use pair::{Pair, Sides};
 use report::Tally;
 use scope::ComparedPart;
@@ -69,6 +71,7 @@ pub use filter::Filter;
 pub use options::SyncOptions;
 pub use report::{SyncCounts, SyncReport};
 pub use scope::{Depth, Scope};
+pub use unequal_links::UnequalLinks;
 pub use watch::{TreeWatch, WatchOutcome};
 
 /// Makes the directory `dest` of the volume the same as the directory `source` of the host or of another
@@ -221,9 +224,12 @@ impl TreeComparison<'_> {
         if let Some(expected) = a.expected().or_else(|| b.expected()) {
             job.expect(expected);
         }
+        if let Some(unequal) = options.unequal_links.as_ref().filter(|_| options.scope.is_whole()) {
+            unequal.clear();
+        }
         let (links, tally) = (Links::default(), Tally::default());
         let (waiting, apart) = (Mutex::default(), Apart::default());
-        let in_seconds = a.is_in_seconds();
+        let in_seconds = InSeconds { a: a.is_in_seconds(), b: b.is_in_seconds() };
         let engine = Engine {
             job,
             a,

@@ -42,15 +42,34 @@ pub(crate) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Nanoseconds of a second.
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// True where a time says that it is `b`. `in_seconds`: one without a fraction says nothing of it.
-fn is_time(a: Time, b: Time, in_seconds: bool) -> bool {
-    let is_second = in_seconds && a.0.rem_euclid(SECOND_NS) == 0;
-    a == b || is_second && a.0.div_euclid(SECOND_NS) == b.0.div_euclid(SECOND_NS)
+/// The sides of a comparison that are archives: a time of theirs without a fraction says nothing of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InSeconds {
+    pub(crate) a: bool,
+    pub(crate) b: bool,
 }
 
-/// The attributes in which two files of the same type differ. `in_seconds`: times of `a` without a fraction
-/// are those of an archive, which has whole seconds.
-pub(crate) fn attributes(a: &HostMeta, b: &HostMeta, in_seconds: bool) -> Aspects {
+impl InSeconds {
+    /// True where one of the sides is such an archive.
+    pub(crate) fn is_any(self) -> bool {
+        self.a || self.b
+    }
+}
+
+/// True where two times are the same.
+fn is_time(a: Time, b: Time, in_seconds: InSeconds) -> bool {
+    let is_second = |time: Time| time.0.rem_euclid(SECOND_NS) == 0;
+    let is_any = in_seconds.a && is_second(a) || in_seconds.b && is_second(b);
+    a == b || is_any && in_whole_seconds(a) == in_whole_seconds(b)
+}
+
+/// A time without its fraction.
+pub(crate) fn in_whole_seconds(time: Time) -> Time {
+    Time(time.0.saturating_sub(time.0.rem_euclid(SECOND_NS)))
+}
+
+/// The attributes in which two files of the same type differ.
+pub(crate) fn attributes(a: &HostMeta, b: &HostMeta, in_seconds: InSeconds) -> Aspects {
     let is_link = a.kind == FileKind::Symlink;
     let is_device = matches!(a.kind, FileKind::CharDevice | FileKind::BlockDevice);
     Aspects::SIZE.when(a.kind == FileKind::File && a.size != b.size)
@@ -90,13 +109,17 @@ mod tests {
     #[test]
     fn a_time_without_a_fraction_is_any_of_its_second_in_an_archive() {
         let time = |seconds: i64, ns: i64| Time(seconds * SECOND_NS + ns);
+        let [none, in_a, in_b] =
+            [(false, false), (true, false), (false, true)].map(|(a, b)| InSeconds { a, b });
         for second in [-2, 0, 1_700_000_000] {
-            assert!(is_time(time(second, 0), time(second, 999_999_999), true));
-            assert!(!is_time(time(second, 0), time(second, 1), false));
-            assert!(!is_time(time(second, 0), time(second, -1), true));
-            assert!(!is_time(time(second, 0), time(second + 1, 0), true));
-            assert!(!is_time(time(second, 5), time(second, 6), true));
-            assert!(is_time(time(second, 5), time(second, 5), true));
+            assert!(is_time(time(second, 0), time(second, 999_999_999), in_a));
+            assert!(is_time(time(second, 999_999_999), time(second, 0), in_b));
+            assert!(!is_time(time(second, 0), time(second, 999_999_999), in_b));
+            assert!(!is_time(time(second, 0), time(second, 1), none));
+            assert!(!is_time(time(second, 0), time(second, -1), in_a));
+            assert!(!is_time(time(second, 0), time(second + 1, 0), in_a));
+            assert!(!is_time(time(second, 5), time(second, 6), in_a));
+            assert!(is_time(time(second, 5), time(second, 5), in_a));
         }
     }
 }

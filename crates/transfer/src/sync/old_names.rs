@@ -4,7 +4,7 @@
 //! Size and time find a candidate and prove nothing: programs that make packages give all their files one
 //! time. So the engine compares the content before it renames anything.
 
-use super::node::{Name, Node};
+use super::node::{Name, Node, in_whole_seconds};
 use crate::on_host::hostdir::FileId;
 use lanefs::{FileKind, Time};
 use std::collections::{HashMap, HashSet};
@@ -18,12 +18,24 @@ const MOST_CANDIDATES: usize = 64;
 /// The key by which files are found: size and time of modification.
 type FileKey = (u64, Time);
 
+/// A directory that both trees have. Its path is found when it is needed: a chain of directories makes one of
+/// a megabyte, and each name would keep its own.
+pub(super) trait SharedDir {
+    /// The path below the top.
+    fn path_below_top(&self) -> Vec<u8>;
+}
+
+/// The directory above a name.
+pub(super) enum AboveOld<P> {
+    /// One of both trees.
+    Shared(P),
+    /// One that is an old name itself, by its number.
+    Old(usize),
+}
+
 /// A name that only the tree that follows has, or one below it.
-struct OldName<D> {
-    /// Number of the directory above; `None` for a name that stands in a directory of both trees.
-    above: Option<usize>,
-    /// Path below the top of the directory above, where that has no number.
-    top: Vec<u8>,
+struct OldName<D, P> {
+    above: AboveOld<P>,
     dir: D,
     name: Name,
     node: Node,
@@ -33,6 +45,16 @@ struct OldName<D> {
     stays: bool,
 }
 
+impl<D, P> OldName<D, P> {
+    /// Number of the directory above, if that is an old name.
+    fn above(&self) -> Option<usize> {
+        match self.above {
+            AboveOld::Shared(_) => None,
+            AboveOld::Old(number) => Some(number),
+        }
+    }
+}
+
 /// A name that was found, and is not to be found again.
 pub(super) struct TakenName<D> {
     number: usize,
@@ -40,8 +62,6 @@ pub(super) struct TakenName<D> {
     pub(super) dir: D,
     pub(super) name: Name,
     pub(super) node: Node,
-    /// Path below the top.
-    pub(super) path: Vec<u8>,
 }
 
 /// A file below a directory that may be an old one under a new name.
@@ -61,11 +81,15 @@ pub(super) enum Search<D> {
 }
 
 /// The names that only the tree that follows has.
-pub(super) struct OldNames<D> {
-    names: Vec<OldName<D>>,
+pub(super) struct OldNames<D, P> {
+    names: Vec<OldName<D, P>>,
     files: HashMap<FileKey, Vec<usize>>,
     taken: HashSet<FileId>,
     has_taken_directory: bool,
+    /// Nothing is found any more.
+    is_closed: bool,
+    /// Times are compared by their seconds: one side is an archive.
+    in_seconds: bool,
 }
 
 /// True for a file that can be renamed: it has content that would be copied otherwise, and no other name.
@@ -73,24 +97,29 @@ pub(super) fn is_movable_file(node: &Node) -> bool {
     node.meta.kind == FileKind::File && node.meta.size > 0 && node.meta.links < 2
 }
 
-impl<D> Default for OldNames<D> {
-    fn default() -> Self {
+impl<D: Clone, P: SharedDir> OldNames<D, P> {
+    /// `in_seconds`: one of the trees is an archive, which may have whole seconds.
+    pub(super) fn new(in_seconds: bool) -> Self {
         let (names, files, taken) = (Vec::new(), HashMap::new(), HashSet::new());
-        OldNames { names, files, taken, has_taken_directory: false }
+        OldNames { names, files, taken, has_taken_directory: false, is_closed: false, in_seconds }
     }
-}
 
-impl<D: Clone> OldNames<D> {
-    /// Adds a name of a directory that has the path `top`, or the number `above`, unless there are too many.
-    pub(super) fn add(&mut self, above: Option<usize>, top: Vec<u8>, (dir, name, node): (D, Name, Node)) {
+    fn key(&self, node: &Node) -> FileKey {
+        let mtime = node.meta.mtime;
+        (node.meta.size, if self.in_seconds { in_whole_seconds(mtime) } else { mtime })
+    }
+
+    /// Adds a name of a directory, unless there are too many.
+    pub(super) fn add(&mut self, above: AboveOld<P>, (dir, name, node): (D, Name, Node)) {
         let number = self.names.len();
         if number >= MOST_NAMES {
             return;
         }
         if is_movable_file(&node) {
-            self.files.entry((node.meta.size, node.meta.mtime)).or_default().push(number);
+            let key = self.key(&node);
+            self.files.entry(key).or_default().push(number);
         }
-        self.names.push(OldName { above, top, dir, name, node, is_taken: false, stays: false });
+        self.names.push(OldName { above, dir, name, node, is_taken: false, stays: false });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -113,23 +142,31 @@ impl<D: Clone> OldNames<D> {
         let mut at = Some(number);
         while let Some(name) = at.and_then(|number| self.names.get_mut(number)).filter(|name| !name.stays) {
             name.stays = true;
-            at = name.above;
+            at = name.above();
         }
     }
 
     /// The path of a name below the top.
     pub(super) fn path(&self, number: usize) -> Vec<u8> {
-        let mut parts = Vec::new();
+        let (mut parts, mut top) = (Vec::new(), Vec::new());
         let mut at = Some(number);
         while let Some(name) = at.and_then(|number| self.names.get(number)) {
             parts.push(name.name.name.to_bytes());
-            if name.above.is_none() && !name.top.is_empty() {
-                parts.push(&name.top);
+            if let AboveOld::Shared(dir) = &name.above {
+                top = dir.path_below_top();
             }
-            at = name.above;
+            at = name.above();
+        }
+        if !top.is_empty() {
+            parts.push(&top);
         }
         parts.reverse();
         parts.join(&b'/')
+    }
+
+    /// The path below the top that a name had when it was taken.
+    pub(super) fn path_of(&self, taken: &TakenName<D>) -> Vec<u8> {
+        self.path(taken.number)
     }
 
     /// True where neither the file nor a directory above it was taken.
@@ -139,20 +176,19 @@ impl<D: Clone> OldNames<D> {
             if name.is_taken {
                 return false;
             }
-            at = name.above;
+            at = name.above();
         }
         true
     }
 
     fn take(&mut self, number: usize) -> Option<TakenName<D>> {
-        let path = self.path(number);
         let name = self.names.get_mut(number)?;
         name.is_taken = true;
         self.has_taken_directory |= name.name.is_dir();
         self.taken.insert(name.node.meta.id);
-        let above = name.above;
+        let above = name.above();
         let (dir, node) = (name.dir.clone(), name.node);
-        let taken = TakenName { number, dir, name: name.name.clone(), node, path };
+        let taken = TakenName { number, dir, name: name.name.clone(), node };
         if let Some(above) = above {
             self.keep(above);
         }
@@ -161,7 +197,7 @@ impl<D: Clone> OldNames<D> {
 
     /// Takes the first file of this size and time, one of the same name rather than another.
     pub(super) fn take_file(&mut self, node: &Node, name: &CStr) -> Option<TakenName<D>> {
-        let key = (node.meta.size, node.meta.mtime);
+        let key = self.key(node);
         let numbers = self.files.get(&key)?.iter().copied().take(MOST_CANDIDATES);
         let free: Vec<usize> = numbers.filter(|number| self.is_free(*number)).collect();
         let has_name = |number: &&usize| self.names.get(**number).is_some_and(|old| *old.name.name == *name);
@@ -176,7 +212,10 @@ impl<D: Clone> OldNames<D> {
     pub(super) fn give_back(&mut self, taken: &TakenName<D>) {
         let node = &taken.node;
         self.taken.remove(&node.meta.id);
-        self.files.entry((node.meta.size, node.meta.mtime)).or_default().push(taken.number);
+        if !self.is_closed {
+            let key = self.key(node);
+            self.files.entry(key).or_default().push(taken.number);
+        }
         if let Some(name) = self.names.get_mut(taken.number) {
             name.is_taken = false;
         }
@@ -187,7 +226,7 @@ impl<D: Clone> OldNames<D> {
         let mut votes: HashMap<usize, usize> = HashMap::new();
         let mut is_related = false;
         for sample in samples {
-            let numbers = self.files.get(&(sample.node.meta.size, sample.node.meta.mtime));
+            let numbers = self.files.get(&self.key(&sample.node));
             for number in numbers.into_iter().flatten().copied().take(MOST_CANDIDATES) {
                 if !self.is_free(number) {
                     continue;
@@ -212,9 +251,9 @@ impl<D: Clone> OldNames<D> {
     fn directory_of(&self, number: usize, sample: &Sample) -> Option<usize> {
         let mut old = self.names.get(number).filter(|old| old.name.name == sample.name)?;
         for name in sample.way.iter().rev() {
-            old = self.names.get(old.above?).filter(|above| above.name.name == *name)?;
+            old = self.names.get(old.above()?).filter(|above| above.name.name == *name)?;
         }
-        let directory = old.above?;
+        let directory = old.above()?;
         self.names.get(directory).is_some_and(|name| !name.stays).then_some(directory)
     }
 
@@ -231,9 +270,10 @@ impl<D: Clone> OldNames<D> {
         self.has_taken_directory
     }
 
-    /// Ends the search: nothing is found from now on. Names that were taken are remembered.
+    /// Ends the search: nothing is found from now on. Names that were taken, and the paths of all, are
+    /// remembered.
     pub(super) fn close(&mut self) {
-        self.names = Vec::new();
+        self.is_closed = true;
         self.files = HashMap::new();
     }
 }

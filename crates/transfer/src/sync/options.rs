@@ -2,8 +2,10 @@
 
 use super::filter::Filter;
 use super::scope::Scope;
+use super::unequal_links::UnequalLinks;
 use crate::on_host::hostdir::FileId;
 use crate::running::commits::CommitInterval;
+use std::sync::Arc;
 
 /// Options of a sync. A comparison takes those that are not about changes.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,8 @@ pub struct SyncOptions {
     pub filter: Filter,
     /// The part of the tree that is compared.
     pub scope: Scope,
+    /// Files whose numbers of names differ, as syncs of the whole tree have left them: for syncs of parts.
+    pub unequal_links: Option<Arc<UnequalLinks>>,
     /// Names of files that have several names come after all others, sorted by path, on one thread. So a list
     /// of the differences is the same each time, and for a dry run and the sync that follows it: otherwise
     /// the first name that a thread meets stays, and the others join it. The names that wait take memory.

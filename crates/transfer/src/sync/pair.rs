@@ -2,7 +2,7 @@
 
 use super::difference::{Aspects, Change};
 use super::node::Node;
-use super::old_names::TakenName;
+use super::old_names::{SharedDir, TakenName};
 use super::scope::ComparedPart;
 use super::tree::Tree;
 use crate::running::pending_tasks::PendingTasks;
@@ -106,6 +106,12 @@ impl<A: Tree, B: Tree> Pair<A, B> {
 
     pub(super) fn is_doubtful(&self) -> bool {
         self.is_doubtful.load(Ordering::Relaxed)
+    }
+}
+
+impl<A: Tree, B: Tree> SharedDir for Arc<Pair<A, B>> {
+    fn path_below_top(&self) -> Vec<u8> {
+        self.path(b"")
     }
 }
 

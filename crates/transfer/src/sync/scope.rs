@@ -65,6 +65,14 @@ impl Scope {
         }
     }
 
+    /// Adds all that another scope has.
+    pub fn extend(&mut self, other: Scope) {
+        match other.0 {
+            Limit::None => *self = Scope(Limit::None),
+            Limit::Directories(dirs) => dirs.into_iter().for_each(|(dir, depth)| self.add(&dir, depth)),
+        }
+    }
+
     /// The part of a directory that is compared where the one above it is compared by its names, or is on the
     /// way.
     pub(super) fn part(&self, dir: &[u8]) -> ComparedPart {
@@ -113,6 +121,12 @@ mod tests {
         ] {
             assert_eq!(scope.part(dir), part, "{}", String::from_utf8_lossy(dir));
         }
+        let mut other = Scope::empty();
+        other.add(b"b", Depth::Below);
+        other.extend(scope.clone());
+        assert_eq!((other.part(b"b"), other.part(b"a/b")), (ComparedPart::All, ComparedPart::Names));
+        other.extend(Scope::default());
+        assert!(other.is_whole());
         let mut whole = Scope::default();
         whole.add(b"a", Depth::Names);
         assert!(whole.is_whole() && whole.part(b"b") == ComparedPart::All);

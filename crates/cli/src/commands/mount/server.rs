@@ -115,6 +115,11 @@ impl MountRequest {
         }
         log::info!("{name}: mounted on {}", mount.dir().display());
         match mount.wait() {
+            Ok(Ended::Aborted) => {
+                let remedy = "its use fails until `lanefs umount` removes it; all that was written is kept";
+                log::error!("{name}: the connection of the mount to the kernel was aborted; {remedy}");
+                return Ok(exit::HOST);
+            }
             Ok(Ended::CutOff) => log::warn!("{name}: closed, with files still open"),
             Ok(Ended::Unmounted | Ended::Stopped) => log::info!("{name}: unmounted and closed"),
             Err(error) => {

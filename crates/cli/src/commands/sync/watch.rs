@@ -10,8 +10,9 @@ use crate::terminal::failure::Failure;
 use crate::terminal::{exit, interrupt};
 use crate::text::bytes;
 use crate::text::escape::escape;
-use lanefs_transfer::{Scope, SyncReport, TreeWatch, WatchOutcome};
+use lanefs_transfer::{Scope, SyncReport, TreeWatch, UnequalLinks, WatchOutcome};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) scope: Scope,
+    /// Files with names that no round finds.
+    pub(super) unequal_links: Arc<UnequalLinks>,
     /// Changes were made.
     has_changed: AtomicBool,
     /// Only a round of the whole tree finds the rest.
@@ -71,24 +74,32 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
             following.tell_end();
             return Ok(exit::OK);
         }
-        let outcome = watch.wait(following.deadline(), &interrupt).map_err(|error| {
+        let outcome = watch.wait(following.deadline(), &interrupt);
+        let done = outcome.and_then(|outcome| match changed(source, outcome) {
+            Some(scope) => following.until_done(scope, &mut watch, source, &interrupt),
+            None => Ok(()),
+        });
+        done.map_err(|error| {
             following.tell_end();
             failure(&error)
-        });
-        let scope = match outcome? {
-            WatchOutcome::Changed(scope) => scope,
-            WatchOutcome::Overflow => {
-                say(&overflow(source));
-                Scope::default()
-            }
-            WatchOutcome::Replaced => {
-                let source = escape(bytes::of_path(source));
-                say(&format!("'{source}' names another directory; looking at all of it"));
-                Scope::default()
-            }
-            WatchOutcome::Nothing => continue,
-        };
-        following.until_done(scope, &interrupt);
+        })?;
+    }
+}
+
+/// The part that is to be compared because of what a watch has found; `None` for nothing.
+fn changed(source: &Path, outcome: WatchOutcome) -> Option<Scope> {
+    match outcome {
+        WatchOutcome::Changed(scope) => Some(scope),
+        WatchOutcome::Overflow => {
+            say(&overflow(source));
+            Some(Scope::default())
+        }
+        WatchOutcome::Replaced => {
+            let source = escape(bytes::of_path(source));
+            say(&format!("'{source}' names another directory; looking at all of it"));
+            Some(Scope::default())
+        }
+        WatchOutcome::Nothing => None,
     }
 }
 
@@ -114,6 +125,7 @@ struct Following<'f> {
     sync: &'f SyncTree,
     volume: &'f dyn Follow,
     last_publication: Option<Instant>,
+    unequal_links: Arc<UnequalLinks>,
     /// There are changes that are not published.
     is_behind: bool,
 }
@@ -121,12 +133,14 @@ struct Following<'f> {
 impl<'f> Following<'f> {
     fn new(sync: &'f SyncTree, volume: &'f dyn Follow) -> Self {
         // The volume may have changed before the first round.
-        Following { sync, volume, last_publication: None, is_behind: sync.publish.is_some() }
+        let (unequal_links, is_behind) = (Arc::default(), sync.publish.is_some());
+        Following { sync, volume, last_publication: None, unequal_links, is_behind }
     }
 
     /// Runs a round, and one of the whole tree where that turns out to be needed.
     fn round(&mut self, scope: Scope) -> u8 {
-        let round = std::sync::Arc::new(Round { scope, ..Round::default() });
+        let unequal_links = Arc::clone(&self.unequal_links);
+        let round = Arc::new(Round { scope, unequal_links, ..Round::default() });
         let code = self.volume.round(SyncTree { round: Some(round.clone()), ..self.sync.clone() });
         self.is_behind |= self.sync.publish.is_some() && round.has_changed.load(Relaxed);
         match code <= exit::PARTIAL && round.needs_whole.load(Relaxed) {
@@ -135,8 +149,19 @@ impl<'f> Following<'f> {
         }
     }
 
-    /// Runs a round again until the volume can be used: another program may have it open for a while.
-    fn until_done(&mut self, scope: Scope, interrupt: &dyn Fn() -> bool) {
+    /// Runs a round again until the volume can be used: another program may have it open for a while. Before
+    /// each the watch is asked whether the source is there: where it is unmounted, an empty directory has its
+    /// name, and a round would take all names for removed.
+    ///
+    /// # Errors
+    /// The source is gone, or can be watched no longer.
+    fn until_done(
+        &mut self,
+        mut scope: Scope,
+        watch: &mut TreeWatch,
+        source: &Path,
+        interrupt: &dyn Fn() -> bool,
+    ) -> lanefs_transfer::Result<()> {
         let mut pause = FIRST_PAUSE;
         while self.round(scope.clone()) > exit::PARTIAL && !interrupt() {
             say(&format!("trying again in {} s", pause.as_secs()));
@@ -145,7 +170,11 @@ impl<'f> Following<'f> {
                 std::thread::sleep(Duration::from_millis(50));
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+            if let Some(more) = changed(source, watch.now(interrupt)?) {
+                scope.extend(more);
+            }
         }
+        Ok(())
     }
 
     /// The time of the next publication, where there is something to publish.
@@ -173,6 +202,48 @@ impl<'f> Following<'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+    use std::cell::Cell;
+
+    /// The arguments of a sync, as a command line.
+    #[derive(Parser)]
+    struct SyncLine {
+        #[command(flatten)]
+        sync: SyncTree,
+    }
+
+    /// A volume that is in use from the second round on, in which the source goes.
+    struct InUse<'s> {
+        source: &'s Path,
+        rounds: Cell<usize>,
+    }
+
+    impl Follow for InUse<'_> {
+        fn round(&self, _: SyncTree) -> u8 {
+            self.rounds.set(self.rounds.get() + 1);
+            match self.rounds.get() {
+                1 => std::fs::write(self.source.join("new"), "new").map_or(exit::HOST, |()| exit::OK),
+                2 => std::fs::remove_dir_all(self.source).map_or(exit::HOST, |()| exit::IMAGE),
+                _ => panic!("a round without a source"),
+            }
+        }
+
+        fn publish(&self) -> u8 {
+            exit::OK
+        }
+    }
+
+    #[test]
+    fn a_watch_whose_source_is_gone_while_the_volume_is_in_use_ends() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let source = temp.path().join("source");
+        std::fs::create_dir(&source).expect("a directory");
+        let line = ["sync".as_ref(), source.as_os_str(), "/".as_ref(), "--watch".as_ref()];
+        let volume = InUse { source: &source, rounds: Cell::new(0) };
+        let ended = follow(&SyncLine::parse_from(line).sync, &volume);
+        assert!(matches!(ended, Err(Failure::Message { exit: exit::HOST, .. })));
+        assert_eq!(volume.rounds.get(), 2);
+    }
 
     #[test]
     fn a_limit_of_the_host_has_the_host_s_code() {

@@ -1,6 +1,6 @@
 //! Access control lists.
 
-use crate::posix::support::{Mounted, as_user};
+use crate::posix::support::{Mounted, as_keeper, as_user};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::fs;
@@ -110,5 +110,26 @@ fn default_lists_are_inherited_in_place_of_the_umask() {
     let mine = fs::metadata(m.path("d/mine")).unwrap();
     assert_eq!((mine.uid(), mine.gid(), mine.mode() & 0o777), (1001, 1003, 0o660));
     assert!(as_user(1002, 1003, &[], || fs::write(m.path("d/not"), b"text")).is_err());
+    m.end();
+}
+
+/// The kernel says so in the request: the server knows no capabilities.
+#[test]
+fn a_capability_keeps_the_set_group_id_bit_of_a_file_that_gets_a_list() {
+    let m = Mounted::new();
+    let file = m.path("f");
+    for uid in [0, 1001] {
+        for keeps in [false, true] {
+            fs::write(&file, b"text").unwrap();
+            std::os::unix::fs::chown(&file, Some(uid), Some(77)).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o2640)).unwrap();
+            let list = list([6, 7, 4, 4, 0]);
+            as_keeper(uid, keeps, || {
+                rustix::fs::setxattr(&file, ACCESS_LIST, &list, XattrFlags::empty()).unwrap();
+            });
+            let wanted = if keeps { 0o2640 } else { 0o640 };
+            assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, wanted, "{uid} {keeps}");
+        }
+    }
     m.end();
 }

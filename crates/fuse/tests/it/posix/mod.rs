@@ -8,5 +8,5 @@ mod lists;
 mod names;
 mod privileges;
 mod shared;
-mod support;
+pub(crate) mod support;
 mod times;

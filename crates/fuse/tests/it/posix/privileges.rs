@@ -1,6 +1,6 @@
 //! Owners, groups, and the privileges that a change of a file takes away.
 
-use crate::posix::support::{Mounted, as_user};
+use crate::posix::support::{Mounted, as_keeper, as_user};
 use rustix::fs::{FallocateFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -126,6 +126,27 @@ fn privileges_go_when_others_change_a_program() {
     make(0o6777);
     std::os::unix::fs::chown(&program, Some(5), None).unwrap();
     assert_eq!(perm(), 0o777);
+    m.end();
+}
+
+/// The kernel says so in the request: the server knows no capabilities.
+#[test]
+fn a_capability_keeps_set_id_bits_of_a_file_that_is_cut_off() {
+    let m = Mounted::new();
+    fs::create_dir(m.path("d")).unwrap();
+    fs::set_permissions(m.path("d"), fs::Permissions::from_mode(0o777)).unwrap();
+    let program = m.path("d/program");
+    for uid in [0, 1001] {
+        for keeps in [false, true] {
+            fs::write(&program, b"text").unwrap();
+            std::os::unix::fs::chown(&program, None, Some(77)).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
+            let open = || OpenOptions::new().write(true).open(&program).unwrap();
+            as_keeper(uid, keeps, || open().set_len(1).unwrap());
+            let wanted = if keeps { 0o6777 } else { 0o777 };
+            assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, wanted, "{uid} {keeps}");
+        }
+    }
     m.end();
 }
 

@@ -88,6 +88,27 @@ pub(crate) fn as_user<T: Send>(uid: u32, gid: u32, groups: &[u32], work: impl Fn
     })
 }
 
+/// Calls `work` as a user who may, or may not, keep set-id bits of files that are not his (`CAP_FSETID`), and
+/// is in no group. Root has all other capabilities, too.
+pub(crate) fn as_keeper<T: Send>(uid: u32, keeps: bool, work: impl FnOnce() -> T + Send) -> T {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_keep_capabilities};
+    as_user(0, 0, &[], || {
+        set_keep_capabilities(true).unwrap();
+        let mut sets = capabilities(None).unwrap();
+        let (gid, uid) = (Gid::from_raw(uid), Uid::from_raw(uid));
+        rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        sets.permitted &= if uid.is_root() { CapabilitySet::all() } else { CapabilitySet::FSETID };
+        if !keeps {
+            sets.permitted -= CapabilitySet::FSETID;
+        }
+        sets.effective = sets.permitted;
+        sets.inheritable = CapabilitySet::empty();
+        set_capabilities(None, sets).unwrap();
+        work()
+    })
+}
+
 /// Waits until the kernel's coarse clock, from which it takes times of files, has advanced.
 pub(crate) fn wait_for_clock() {
     let now = || rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);

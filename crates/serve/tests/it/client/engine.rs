@@ -153,7 +153,7 @@ impl Engine for ServedEngine {
         if *set == SetAttr::default() {
             return self.stat_of(id);
         }
-        let entry = engine(self.client.0.setattr(&ROOT, id, set))?;
+        let entry = engine(self.client.0.setattr(&ROOT, id, set, None))?;
         Ok(Stat { id: entry.node.0, ..Stat::from(&entry.attr) })
     }
 
@@ -280,7 +280,7 @@ impl Engine for ServedEngine {
             XattrMode::Create => 1,
             XattrMode::Replace => 2,
         };
-        engine(self.client.0.setxattr(&ROOT, self.id(handle)?, name, value, flags))
+        engine(self.client.0.setxattr(&ROOT, self.id(handle)?, name, value, flags, None))
     }
 
     fn listxattr(&mut self, handle: Handle) -> EngineResult<Vec<Vec<u8>>> {

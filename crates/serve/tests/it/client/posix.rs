@@ -68,7 +68,7 @@ impl PosixFs for Client {
         };
         if flags.contains(OFlags::TRUNC) {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
-            host(self.0.setattr(&requester(by), node.id, &set))?;
+            host(self.0.setattr(&requester(by), node.id, &set, None))?;
         }
         self.0.file_opened(node.id, OpenFlags(flags.bits() as i32));
         Ok(Open { node, flags })
@@ -120,7 +120,7 @@ impl PosixFs for Client {
 
     fn set(&self, by: &User, path: &str, set: &SetAttr) -> Result<()> {
         let node = host(self.walk(path))?;
-        host(self.0.setattr(&requester(by), node.id, set)).map(drop)
+        host(self.0.setattr(&requester(by), node.id, set, None)).map(drop)
     }
 
     fn mkdir(&self, by: &User, path: &str, perm: u32) -> Result<()> {
@@ -169,7 +169,7 @@ impl PosixFs for Client {
     fn setxattr(&self, by: &User, path: &str, name: &str, value: &[u8], flags: XattrFlags) -> Result<()> {
         let node = host(self.walk(path))?;
         let flags = flags.bits() as i32;
-        host(self.0.setxattr(&requester(by), node.id, name.as_bytes(), value, flags))
+        host(self.0.setxattr(&requester(by), node.id, name.as_bytes(), value, flags, None))
     }
 
     fn getxattr(&self, by: &User, path: &str, name: &str) -> Result<Vec<u8>> {

@@ -78,6 +78,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> Result<(), (WhichTree, Failure)> {
         if let (Some(b), Some(old)) = (&pair.b, &pair.old)
             && !pair.a.1.is_implied
+            && !old.is_implied
         {
             let aspects = self.compare(buffers, (&pair.a.0, b), None, (&pair.a.1, old), false)?;
             let _ = pair.aspects.set(aspects);

@@ -29,6 +29,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 return self.drop_doubtful(buffers, pair, both);
             }
         };
+        if let Some(there) = &there {
+            self.compare_numbers_of_names(node, there);
+        }
         let place = self.place(buffers, pair, both, node, there);
         let is_done = if node.meta.links > 1 {
             let group = self.links.group(node.meta.id);
@@ -45,6 +48,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         };
         if !is_done {
             self.drop_doubtful(buffers, pair, both);
+        }
+    }
+
+    /// Compares how many names the files have. Where these numbers differ, a name that is not looked at now
+    /// may have joined or left the file, and nothing else tells that.
+    fn compare_numbers_of_names(&self, node: &Node, there: &Node) {
+        let unequal = self.options.unequal_links.as_deref();
+        if node.meta.links == there.meta.links {
+            return;
+        }
+        match unequal {
+            Some(unequal) if self.options.scope.is_whole() => unequal.add(node, there),
+            Some(unequal) if unequal.has(node, there) => {}
+            _ => self.tally.meet_links(),
         }
     }
 
@@ -88,11 +105,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             (None, _) => Change::Type,
             (Some(old), _) => {
                 let aspects = self.aspects(buffers, pair, both, node, old)?;
+                let aspects = aspects | Aspects::LINKS.when(!self.keeps(node, old));
                 if aspects.is_empty() {
                     return Some(First { id: Some(old.meta.id), set: aspects });
                 }
                 // Attributes that are set in place reach all names of the file.
                 if self.needs_copy(node.meta.kind, aspects) || old.meta.links > node.meta.links {
+                    self.links.give_up(old.meta.id, node.meta.id);
                     Change::Replaced(aspects)
                 } else {
                     return self.set(buffers, pair, both, (node, old), aspects);
@@ -120,7 +139,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let name = &both.a.name;
         let dirs = (&pair.a.0, pair.b.as_ref()?);
         match self.compare(buffers, dirs, Some((name, name)), (node, old), pair.reads_content) {
-            Ok(aspects) => Some(aspects | Aspects::LINKS.when(!self.keeps(node, old))),
+            Ok(aspects) => Some(aspects),
             Err((side, failure)) => {
                 self.failed(&pair.path(name.to_bytes()), side, failure);
                 None

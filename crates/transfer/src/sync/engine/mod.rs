@@ -16,11 +16,12 @@ use super::effect::{Effect, Found};
 use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
 use super::listing::Segment;
-use super::node::{Name, Node, attributes, extended, gains_rights};
+use super::node::{InSeconds, Name, Node, attributes, extended, gains_rights};
 use super::options::SyncOptions;
 use super::pair::Pair;
 use super::report::Tally;
 use super::tree::{Buffers, Tree};
+use super::walk_order::sort_by_path;
 use super::{content, effect};
 use crate::running::job::TransferJob;
 use crate::running::queue::{default_threads, run_tasks};
@@ -45,8 +46,8 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) options: &'e SyncOptions,
     /// Names that only `b` has are differences.
     pub(super) finds_removed: bool,
-    /// Times of `a` without a fraction are any of their second.
-    pub(super) in_seconds: bool,
+    /// The sides whose times without a fraction are any of their second.
+    pub(super) in_seconds: InSeconds,
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
     pub(super) tally: Tally,
@@ -62,10 +63,22 @@ pub(super) struct Waiting<A: Tree, B: Tree> {
     node: Node,
 }
 
+impl<A: Tree, B: Tree> Waiting<A, B> {
+    fn place(&self) -> (&Pair<A, B>, &[u8]) {
+        (&self.pair, self.both.a.name.to_bytes())
+    }
+}
+
 /// A name that only `b` has, in a directory of both trees.
 pub(super) struct OldEntry<A: Tree, B: Tree> {
     pair: Arc<Pair<A, B>>,
     name: Name,
+}
+
+impl<A: Tree, B: Tree> OldEntry<A, B> {
+    fn place(&self) -> (&Pair<A, B>, &[u8]) {
+        (&self.pair, self.name.name.to_bytes())
+    }
 }
 
 /// A name of `a`, and the same of `b`. There are as many at a time as a task has names.
@@ -101,7 +114,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn run_waiting(&self) {
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
         if !waiting.is_empty() {
-            waiting.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
+            sort_by_path(&mut waiting, Waiting::place);
             self.run_task(1, Task::Waiting(waiting));
         }
     }

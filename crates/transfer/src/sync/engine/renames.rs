@@ -4,6 +4,7 @@
 //! with the content of each file, and gets the new one when it is complete: whatever ends a sync before, no
 //! file has a name of the new tree and the content of another file.
 
+use super::set_aside::OldNamesOf;
 use super::{Both, Engine, OldEntry, Task, WhichTree};
 use crate::running::job::count;
 use crate::running::queue::Queue;
@@ -11,7 +12,7 @@ use crate::sync::difference::{Aspects, Change, Difference};
 use crate::sync::effect::{Effect, Renaming};
 use crate::sync::failure::Failure;
 use crate::sync::node::{Name, Node};
-use crate::sync::old_names::{OldNames, Sample, Search, TakenName, is_movable_file};
+use crate::sync::old_names::{AboveOld, OldNames, Sample, Search, TakenName, is_movable_file};
 use crate::sync::pair::{Pair, Sides};
 use crate::sync::scope::ComparedPart;
 use crate::sync::tree::{Buffers, Tree};
@@ -64,13 +65,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Lists the old names with all below them, directory by directory and by name.
-    pub(super) fn old_names(&self, tops: &[OldEntry<A, B>]) -> OldNames<B::Dir> {
-        let (mut names, mut buffers) = (OldNames::default(), Buffers::new());
+    pub(super) fn old_names(&self, tops: &[OldEntry<A, B>]) -> OldNamesOf<A, B> {
+        let (mut names, mut buffers) = (OldNames::new(self.in_seconds.is_any()), Buffers::new());
         for OldEntry { pair, name } in tops {
             if let Some(dir) = &pair.b
                 && let Ok(node) = self.b.node(dir, name)
             {
-                names.add(None, pair.path(b""), (dir.clone(), name.clone(), node));
+                names.add(AboveOld::Shared(pair.clone()), (dir.clone(), name.clone(), node));
             }
         }
         let mut at = 0;
@@ -88,12 +89,14 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn list_old(
         &self,
         buffers: &mut Buffers,
-        names: &mut OldNames<B::Dir>,
+        names: &mut OldNamesOf<A, B>,
         number: usize,
     ) -> Result<bool, Failure> {
         let Some((dir, name, node)) = names.directory(number) else { return Ok(true) };
         let dir = self.b.look_into(dir, name, node)?;
-        let mut path = names.path(number);
+        // A path takes a step for each level above, which a deep chain would have in each directory.
+        let needs_path = !self.options.filter.is_empty();
+        let mut path = if needs_path { names.path(number) } else { Vec::new() };
         path.push(b'/');
         let len = path.len();
         let room = names.room();
@@ -115,7 +118,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let nodes = self.b.nodes(&dir, &list.iter().collect::<Vec<_>>())?;
         for (name, node) in list.into_iter().zip(nodes) {
             let Some(node) = node else { continue };
-            names.add(Some(number), Vec::new(), (dir.clone(), name, node));
+            names.add(AboveOld::Old(number), (dir.clone(), name, node));
         }
         Ok(has_all)
     }
@@ -150,25 +153,22 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !is_movable_file(node) {
             return Origin::New;
         }
-        let Some(old) = self.apart.search(|names| names.take_file(node, &both.a.name)) else {
-            return Origin::New;
-        };
+        let Some(tried) = self.apart.try_file(node, &both.a.name) else { return Origin::New };
+        let Some(old) = tried.file() else { return Origin::New };
         let (dirs, names) = ((&pair.a.0, &old.dir), (&*both.a.name, &*old.name.name));
         let compared = self.compare(buffers, dirs, Some(names), (node, &old.node), true);
         // A failure is named when the file is copied.
         let same = compared.ok().filter(|aspects| !self.needs_copy(node.meta.kind, *aspects));
-        let Some(aspects) = same else {
-            self.apart.search(|names| names.give_back(&old));
-            return Origin::New;
-        };
+        let Some(aspects) = same else { return Origin::New };
         count(&self.job.counters.compared);
         // The new name may be seen by more users than the old one: it gets its rights first.
         let found = (&both.a, node);
-        if !aspects.is_empty() && !self.set_before(buffers, pair, found, &old, aspects) {
-            self.apart.search(|names| names.give_back(&old));
+        if !aspects.is_empty() && !self.set_before(buffers, pair, found, old, aspects) {
             return Origin::New;
         }
-        self.rename_file(buffers, pair, found, old, aspects);
+        if let Some(old) = tried.keep() {
+            self.rename_file(buffers, pair, found, &old, aspects);
+        }
         Origin::Renamed
     }
 
@@ -191,7 +191,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
         (name, node): (&Name, &Node),
-        old: TakenName<B::Dir>,
+        old: &TakenName<B::Dir>,
         aspects: Aspects,
     ) {
         let name = name.name.to_bytes();
@@ -202,7 +202,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         }
         pair.touch();
         let (path, kind, change) = (pair.path(name), node.meta.kind, Change::Renamed(aspects));
-        self.is_different(Difference { path, kind, change, from: Some(old.path) });
+        self.is_different(Difference { path, kind, change, from: Some(self.old_path(old)) });
+    }
+
+    /// The path below the top that a file had.
+    fn old_path(&self, old: &TakenName<B::Dir>) -> Vec<u8> {
+        self.apart.search(|names| names.path_of(old))
     }
 
     fn renamed_directory(
@@ -247,7 +252,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         name: &Name,
         node: &Node,
     ) -> Result<Vec<Sample>, Failure> {
-        let path = pair.path(name.name.to_bytes());
+        let needs_path = !self.options.filter.is_empty();
+        let path = if needs_path { pair.path(name.name.to_bytes()) } else { Vec::new() };
         let first = self.a.look_into(&pair.a.0, name, node)?;
         let (mut waiting, mut samples) = (VecDeque::from([(first, Vec::<CString>::new())]), Vec::new());
         for _ in 0..SAMPLED_DIRECTORIES {
@@ -292,7 +298,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         let Some(above) = &pair.parent else { return };
         let path = || self.a.path(&pair.path(b""));
         if pair.is_doubtful() {
-            let (path, old) = (shown(&path()), shown(&self.b.path(&old.path)));
+            let (path, old) = (shown(&path()), shown(&self.b.path(&self.old_path(old))));
             return self
                 .job
                 .note(format!("{path}: keeps its old name {old}, as not all in it could be compared"));
@@ -302,7 +308,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if self.effect.rename(buffers, &renaming, &self.room()) {
             above.touch();
             let (path, kind, change) = (pair.path(b""), FileKind::Directory, Change::Renamed(aspects));
-            self.is_different(Difference { path, kind, change, from: Some(old.path.clone()) });
+            self.is_different(Difference { path, kind, change, from: Some(self.old_path(old)) });
         }
     }
 }

@@ -11,10 +11,12 @@ use super::{Both, Engine, OldEntry, Task, Waiting};
 use crate::running::queue::Queue;
 use crate::sync::effect::Effect;
 use crate::sync::node::{Name, Node};
-use crate::sync::old_names::{OldNames, is_movable_file};
+use crate::sync::old_names::{OldNames, TakenName, is_movable_file};
 use crate::sync::pair::Pair;
 use crate::sync::tree::{Buffers, Tree};
-use lanefs_sync::lock::Mutex;
+use crate::sync::walk_order::sort_by_path;
+use lanefs_sync::lock::{Condvar, Mutex};
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,16 +33,25 @@ enum Stage {
     Over,
 }
 
+/// The old names of a comparison.
+pub(super) type OldNamesOf<A, B> = OldNames<<B as Tree>::Dir, Arc<Pair<A, B>>>;
+
 struct State<A: Tree, B: Tree> {
     stage: Stage,
     new: Vec<Waiting<A, B>>,
     old: Vec<OldEntry<A, B>>,
-    names: OldNames<B::Dir>,
+    names: OldNamesOf<A, B>,
+    /// Files that were taken and are being compared.
+    tried: usize,
 }
 
 /// The names that are set aside.
 pub(in crate::sync) struct Apart<A: Tree, B: Tree> {
     state: Mutex<State<A, B>>,
+    /// The last file that was tried is decided.
+    decided: Condvar,
+    /// Locked while names are removed for a tree that is full; true once some were.
+    has_made_room: Mutex<bool>,
     is_matching: AtomicBool,
     /// Some file has got, or will get, another name.
     has_taken: AtomicBool,
@@ -49,28 +60,72 @@ pub(in crate::sync) struct Apart<A: Tree, B: Tree> {
 impl<A: Tree, B: Tree> Default for Apart<A, B> {
     fn default() -> Self {
         let (new, old) = (Vec::new(), Vec::new());
-        let state = State { stage: Stage::Gathering, new, old, names: OldNames::default() };
+        let state = State { stage: Stage::Gathering, new, old, names: OldNames::new(false), tried: 0 };
         let (is_matching, has_taken) = (AtomicBool::new(false), AtomicBool::new(false));
-        Apart { state: Mutex::new(state), is_matching, has_taken }
+        let (decided, has_made_room) = (Condvar::new(), Mutex::new(false));
+        Apart { state: Mutex::new(state), decided, has_made_room, is_matching, has_taken }
     }
 }
 
 impl<A: Tree, B: Tree> Apart<A, B> {
     /// Uses the old names for a search.
-    pub(super) fn search<T>(&self, search: impl FnOnce(&mut OldNames<B::Dir>) -> T) -> T {
+    pub(super) fn search<T>(&self, search: impl FnOnce(&mut OldNamesOf<A, B>) -> T) -> T {
         let mut state = self.state.lock();
         let found = search(&mut state.names);
         self.has_taken.store(state.names.has_taken(), Ordering::Release);
         found
     }
 
-    /// Ends the search. Returns the old names that are still to be removed.
+    /// Takes the old name of a file, which is to be compared.
+    pub(super) fn try_file(&self, node: &Node, name: &CStr) -> Option<TriedFile<'_, A, B>> {
+        let mut state = self.state.lock();
+        let file = state.names.take_file(node, name)?;
+        state.tried += 1;
+        self.has_taken.store(true, Ordering::Release);
+        Some(TriedFile { apart: self, file: Some(file) })
+    }
+
+    /// Ends the search. Returns the old names that are still to be removed, once it is decided of each which
+    /// are: a file that another thread compares is not, or is after all.
     fn close(&self) -> Vec<OldEntry<A, B>> {
         let mut state = self.state.lock();
         state.stage = Stage::Over;
         state.names.close();
         self.is_matching.store(false, Ordering::Release);
+        while state.tried > 0 {
+            self.decided.wait(&mut state);
+        }
         std::mem::take(&mut state.old)
+    }
+}
+
+/// A file that was taken by size and time. It is given back unless its content is found to be the same.
+pub(super) struct TriedFile<'a, A: Tree, B: Tree> {
+    apart: &'a Apart<A, B>,
+    file: Option<TakenName<B::Dir>>,
+}
+
+impl<A: Tree, B: Tree> TriedFile<'_, A, B> {
+    pub(super) fn file(&self) -> Option<&TakenName<B::Dir>> {
+        self.file.as_ref()
+    }
+
+    /// Keeps the file, whose name is the old one.
+    pub(super) fn keep(mut self) -> Option<TakenName<B::Dir>> {
+        self.file.take()
+    }
+}
+
+impl<A: Tree, B: Tree> Drop for TriedFile<'_, A, B> {
+    fn drop(&mut self) {
+        let mut state = self.apart.state.lock();
+        if let Some(file) = self.file.take() {
+            state.names.give_back(&file);
+        }
+        state.tried -= 1;
+        if state.tried == 0 {
+            self.apart.decided.notify_all();
+        }
     }
 }
 
@@ -146,7 +201,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             self.run_task(threads, in_tasks(old, Task::Old));
         }
         if !new.is_empty() {
-            new.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
+            sort_by_path(&mut new, Waiting::place);
             self.run_task(threads, in_tasks(new, Task::New));
         }
     }
@@ -158,8 +213,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             if state.new.is_empty() || state.old.is_empty() || state.stage == Stage::Over {
                 return false;
             }
-            state.new.sort_by_cached_key(|name| name.pair.path(name.both.a.name.to_bytes()));
-            state.old.sort_by_cached_key(|old| old.pair.path(old.name.name.to_bytes()));
+            sort_by_path(&mut state.new, Waiting::place);
+            sort_by_path(&mut state.old, OldEntry::place);
             let copy = |old: &OldEntry<A, B>| OldEntry { pair: old.pair.clone(), name: old.name.clone() };
             state.old.iter().map(copy).collect()
         };
@@ -193,16 +248,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Removes a name that was set aside, unless its file has got another name.
     pub(super) fn old_name(&self, buffers: &mut Buffers, old: OldEntry<A, B>) {
-        let OldEntry { pair, name } = old;
-        if !self.job.should_stop() {
-            match pair.b.as_ref().is_some_and(|dir| self.is_taken(dir, &name)) {
-                true => pair.touch(),
-                false => {
-                    self.removed(buffers, &pair, &name);
-                }
+        self.take_old(buffers, &old);
+        self.end_task(buffers, old.pair);
+    }
+
+    fn take_old(&self, buffers: &mut Buffers, OldEntry { pair, name }: &OldEntry<A, B>) {
+        if self.job.should_stop() {
+            return;
+        }
+        match pair.b.as_ref().is_some_and(|dir| self.is_taken(dir, name)) {
+            true => pair.touch(),
+            false => {
+                self.removed(buffers, pair, name);
             }
         }
-        self.end_task(buffers, pair);
     }
 
     /// True for a name of `b` whose file has got another name, or will get it.
@@ -214,12 +273,18 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 .is_ok_and(|node| self.apart.search(|names| names.is_taken(node.meta.id)))
     }
 
-    /// The way to get room in a volume that is full.
+    /// The way to get room in a volume that is full. One thread makes it, and others that need it wait. A
+    /// thread that comes later tries once more for nothing, and does not know that.
     pub(super) fn room(&self) -> impl Fn(&mut Buffers) -> bool + '_ {
         |buffers| {
+            let mut has_made_room = self.apart.has_made_room.lock();
             let old = self.apart.close();
-            let has_some = !old.is_empty();
-            old.into_iter().for_each(|old| self.old_name(buffers, old));
+            *has_made_room |= !old.is_empty();
+            old.iter().for_each(|old| self.take_old(buffers, old));
+            let has_some = *has_made_room;
+            drop(has_made_room);
+            // A directory that is complete by that may get its new name, which may need room in turn.
+            old.into_iter().for_each(|old| self.end_task(buffers, old.pair));
             has_some
         }
     }

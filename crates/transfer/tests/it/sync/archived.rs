@@ -92,10 +92,52 @@ fn times_of_an_archive_have_seconds_and_implied_directories_no_attributes() {
         volume.set_attributes("/in/d/f", &set).unwrap();
         let set = lanefs::SetAttr { perm: Some(0o700), mtime: Some(mtime), ..Default::default() };
         volume.set_attributes("/in/d", &set).unwrap();
-        let found = sync_archive(&volume, &archive, &deleting());
-        assert_eq!(found, if differs { vec![">f..t...... d/f"] } else { vec![] });
+        let wanted = if differs { vec![">f..t...... d/f"] } else { vec![] };
+        // Whichever side it is.
+        let to = Side::Volume(&volume, b"/in");
+        assert_eq!(diff(Side::Archive(&archive), to, &deleting()), wanted);
+        assert_eq!(diff(to, Side::Archive(&archive), &deleting()), wanted);
+        assert_eq!(sync_archive(&volume, &archive, &deleting()), wanted);
     }
     assert_eq!(volume.resolve("/in/d").unwrap().perm, 0o700);
+}
+
+/// A file of an archive, with its content.
+fn file(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut all = header(name, b'0', content.len()).to_vec();
+    all.extend_from_slice(content);
+    all.resize(all.len().next_multiple_of(512), 0);
+    all
+}
+
+#[test]
+fn a_file_of_an_archive_has_its_old_name_within_the_second() {
+    let archive = unpacked([&file("new", b"content")[..], &[0; 1024]].concat());
+    let volume = volume(64);
+    volume.mkdir_all("/in", 0o755).unwrap();
+    volume.write_file("/in/old", "content").unwrap();
+    let mtime = archive_time(&archive);
+    let set =
+        lanefs::SetAttr { mtime: Some(lanefs::Time(mtime + 5)), perm: Some(0o640), ..Default::default() };
+    volume.set_attributes("/in/old", &set).unwrap();
+    assert_eq!(sync_archive(&volume, &archive, &deleting()), ["rf......... new"]);
+    assert!(!volume.exists("/in/old").unwrap());
+}
+
+/// The time of the files of an archive in nanoseconds.
+fn archive_time(archive: &UnpackedArchive) -> i64 {
+    let volume = volume(64);
+    sync_archive(&volume, archive, &deleting());
+    volume.resolve("/in/new").unwrap().mtime.0
+}
+
+#[test]
+fn the_label_of_an_archive_is_skipped_whatever_its_size() {
+    let mut label = header("label", b'V', 3 << 20).to_vec();
+    label.resize(label.len() + (3 << 20), 7);
+    let archive = unpacked([label, member("a").to_vec(), vec![0; 1024]].concat());
+    assert_eq!(archive.report.problems, []);
+    assert_eq!(archive.report.counts.files, 1);
 }
 
 #[test]
@@ -133,6 +175,8 @@ fn records(kind: u8, records: &[(&str, &str)]) -> Vec<u8> {
 fn an_archive_that_claims_too_much_is_refused() {
     let long = "a".repeat((1 << 20) + 1);
     let value = "v".repeat(100_000);
+    // Each takes far more memory than its bytes.
+    let small = vec![("a", ""); 1 << 18];
     let global: Vec<u8> =
         (0..11).flat_map(|number| records(b'g', &[(&format!("key{number}"), &value)])).collect();
     let map = [("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.realsize", "0")];
@@ -142,8 +186,15 @@ fn an_archive_that_claims_too_much_is_refused() {
     sparse.resize(sparse.len() + (4 << 20), b'\n');
     for (bytes, why) in [
         (header("././@LongLink", b'L', long.len()).to_vec(), "a name or target is longer than 1 MiB"),
-        (records(b'x', &[("path", &long)]), "a name or target is longer than 1 MiB"),
-        (records(b'x', &[("linkpath", &long)]), "a name or target is longer than 1 MiB"),
+        (
+            records(b'x', &[("path", &long)]),
+            "names and attributes of one of its members take more than 1 MiB",
+        ),
+        (
+            records(b'x', &[("linkpath", &long)]),
+            "names and attributes of one of its members take more than 1 MiB",
+        ),
+        (records(b'x', &small), "names and attributes of one of its members take more than 1 MiB"),
         (global, "the attributes for all of its members take more than 1 MiB"),
         (sparse, "its map of holes has more than 1048576 ranges"),
     ] {

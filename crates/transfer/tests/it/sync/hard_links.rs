@@ -65,6 +65,47 @@ fn a_name_outside_of_the_synced_directory_keeps_its_content_and_attributes() {
     assert_volume_has(&volume, &tree);
 }
 
+/// The first name that meets a file of the volume keeps it, unless it gets another one.
+#[test]
+fn a_file_that_one_name_leaves_is_kept_by_the_next() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let write = |name: &str, content: &str| {
+        let _ = fs::remove_file(tree.join(name));
+        fs::write(tree.join(name), content).unwrap();
+        set_mtime(&tree.join(name), 1_000_000_000);
+    };
+    for (changed, letters) in [("other content", ">f.s"), ("content", ">f..")] {
+        write("a", "content");
+        for name in ["b", "c"] {
+            let _ = fs::remove_file(tree.join(name));
+            fs::hard_link(tree.join("a"), tree.join(name)).unwrap();
+        }
+        let volume = volume(64);
+        sync(&volume, &tree, &deleting());
+        let before = ino(&volume, "b");
+        // Each of the three is a file of its own now, and only the first one differs.
+        write("a", changed);
+        fs::set_permissions(tree.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
+        write("b", "content");
+        write("c", "content");
+        let options = SyncOptions { in_order: true, ..deleting() };
+        let (_, wanted) = sync_with(&volume, &tree, &SyncOptions { dry_run: true, ..options.clone() });
+        let mut lines = sync(&volume, &tree, &options);
+        assert_eq!(lines, wanted);
+        lines.retain(|line| !line.starts_with(".d"));
+        let [left, changed] = &lines[..] else { panic!("{lines:?}") };
+        assert!(
+            left == ">f......... c" && changed.starts_with(letters) && changed.ends_with(" a"),
+            "{lines:?}"
+        );
+        assert_eq!(ino(&volume, "b"), before, "it is not copied");
+        assert_volume_has(&volume, &tree);
+        fs::set_permissions(tree.join("a"), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+}
+
 /// A name of the tree becomes one more of a file of somebody else, of the same size and time. Neither content
 /// gets the rights of the other one, and none takes the other one's place.
 #[test]

@@ -6,6 +6,7 @@ mod edits;
 mod faults;
 mod hard_links;
 mod link_lines;
+mod memory;
 mod planted;
 mod property;
 mod renames;

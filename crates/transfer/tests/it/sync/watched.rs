@@ -95,6 +95,59 @@ fn what_is_outside_of_the_scope_is_neither_read_nor_changed() {
     assert_volume_has(&volume, &tree);
 }
 
+/// Nothing but the number of names tells that a name outside of the scope shares the file, or did.
+#[test]
+fn a_name_that_joins_or_leaves_a_file_outside_of_the_scope_is_told() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    let path = |name: &str| tree.join(name);
+    for dir in ["d", "e"] {
+        fs::create_dir_all(tree.join(dir)).unwrap();
+        fs::write(path(dir).join("other"), "with a name outside of the tree").unwrap();
+        fs::hard_link(path(dir).join("other"), temp.path().join(dir)).unwrap();
+    }
+    let write = |name: &str| {
+        let _ = fs::remove_file(path(name));
+        fs::write(path(name), "content").unwrap();
+        set_mtime(&path(name), 1_700_000_000_000_000_000);
+    };
+    write("d/a");
+    fs::hard_link(path("d/a"), path("e/b")).unwrap();
+    let volume = volume(64);
+    let shared = std::sync::Arc::new(UnequalLinks::default());
+    let unequal_links = Some(shared);
+    let whole = SyncOptions { unequal_links: unequal_links.clone(), ..deleting() };
+    sync(&volume, &tree, &whole);
+    // The first one of all finds names outside of the tree.
+    sync(&volume, &tree, &whole);
+    let mut scope = Scope::empty();
+    scope.add(b"e", Depth::Names);
+    let part = SyncOptions { scope, ..whole.clone() };
+    let needs_whole = |options: &SyncOptions| sync_with(&volume, &tree, options).0.needs_whole;
+    assert!(!needs_whole(&part), "names outside of the tree are known");
+    assert!(
+        needs_whole(&SyncOptions { unequal_links: None, ..part.clone() }),
+        "unless nobody remembers them"
+    );
+    for joins in [false, true] {
+        match joins {
+            false => write("e/b"),
+            true => {
+                fs::remove_file(path("e/b")).unwrap();
+                fs::hard_link(path("d/a"), path("e/b")).unwrap();
+            }
+        }
+        // The directory has its time, so nothing else differs.
+        let time = fs::metadata(path("d")).unwrap().modified().unwrap();
+        fs::File::open(path("e")).unwrap().set_modified(time).unwrap();
+        assert!(needs_whole(&part), "{joins}");
+        sync(&volume, &tree, &whole);
+        assert_volume_has(&volume, &tree);
+        sync(&volume, &tree, &whole);
+        assert!(!needs_whole(&part), "{joins}");
+    }
+}
+
 #[test]
 fn a_link_in_the_place_of_a_watched_directory_leads_nowhere() {
     let temp = tempfile::tempdir().unwrap();
