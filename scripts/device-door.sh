@@ -4,11 +4,11 @@
 #
 #   [SECONDS_LEFT=360] [FILES=N] [PYTHON=FILE] scripts/device-door.sh PROGRAMS
 #
-# PROGRAMS is a folder with the built programs `lanefs` and `export_to` (an example of crates/gpu). PYTHON has
-# the packages lanefs, numpy and torch. A part that does not fit, or lacks something, is named and left out.
+# PROGRAMS is a folder with the built program `export_to`, an example of crates/gpu. PYTHON has the packages
+# lanefs, numpy and torch. A part that does not fit, or lacks something, is named and left out.
 set -u
 
-[ $# -eq 1 ] && [ -x "$1/lanefs" ] || { echo "usage: $0 PROGRAMS" >&2; exit 2; }
+[ $# -eq 1 ] && [ -d "$1" ] || { echo "usage: $0 PROGRAMS" >&2; exit 2; }
 programs=$(cd "$1" && pwd) here=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 python=${PYTHON:-python3} files=${FILES:-200000} budget=${SECONDS_LEFT:-360} start=$(date +%s) failed=0
 work=$(mktemp -d -p "${TMPDIR:-/dev/shm}") || exit 1

@@ -16,7 +16,11 @@ def paths_of(count: int) -> list[str]:
 def make(folder: str, count: int) -> None:
     numbers = np.random.default_rng(1)
     sizes = np.clip(numbers.lognormal(9.0, 0.6, count).astype(int), 100, 200_000)
-    pool = numbers.integers(0, 256, 1 << 22, dtype=np.uint8).tobytes() + b" lane " * 1000
+    noise = numbers.integers(0, 256, 1 << 22, dtype=np.uint8)
+    # The word that the example looks for.
+    for at in range(0, len(noise), 4999):
+        noise[at : at + 4] = list(b"lane")
+    pool = noise.tobytes()
     paths = paths_of(count)
     with lanefs.Volume.open(f"{folder}/door.lane", "x", size=int(sizes.sum()) * 2 + (1 << 30)) as volume:
         for number in range(400):

@@ -158,7 +158,18 @@ def hip() -> bool:
         return run([clang, *options, str(source)])
 
 
+def host() -> bool:
+    """The example, which reads llvmpipe's memory."""
+    compiler = shutil.which("c++")
+    if not compiler:
+        say("not compiled for the host: no c++ (Debian: apt install g++)")
+        return True
+    say(f"the example for the host by {compiler}")
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(HEADER.parent)]
+    return run([compiler, *options, "-x", "c++", str(EXAMPLE)])
+
+
 if __name__ == "__main__":
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "target").resolve()
-    outcomes = [cuda(target), hip()]
+    outcomes = [host(), cuda(target), hip()]
     sys.exit(0 if all(outcomes) else 1)

@@ -169,7 +169,7 @@ template <class T> T *on_device(const std::vector<T> &values) {
     return memory;
 }
 #else
-// llvmpipe's memory is a file that begins with the size of the memory and its offset.
+// llvmpipe's memory is a file that begins with its size and the offset of the memory.
 uint8_t *imported(const descriptor &one) {
     struct stat status;
     if (fstat(one.fd, &status) != 0) {
