@@ -46,6 +46,7 @@ lz4                     lz4         test   archives to import
 rg                      ripgrep     test   the oracle of `lanefs grep`
 fzf                     fzf         test   the oracle of `lanefs pick`
 script                  bsdutils    test   the terminal on which `lanefs pick` is tested
+c++                     g++         test   compiles the header for kernels of other programs, with sanitizers
 gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
 sort                    coreutils   test   runs on the heap, in threads
 valgrind                valgrind    bench  counts instructions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from lanefs import _lanefs
 from lanefs._files import FileSequence
 from lanefs._lanefs import PathSet
+from lanefs._lookup import Kind
+from lanefs.cuda import DeviceBytes, Leases
 
 
 class ExportedMemory(NamedTuple):
@@ -26,15 +29,23 @@ class ExportedMemory(NamedTuple):
 class DeviceMemory:
     """Memory of a device, for one batch of files after the other: `Volume.device_memory`."""
 
-    __slots__ = ("_memory",)
+    __slots__ = ("_leases", "_lock", "_memory")
 
     def __init__(self, memory: _lanefs.DeviceMemory) -> None:
         self._memory = memory
+        # No batch begins while a tensor is made.
+        self._lock = threading.Lock()
+        self._leases = Leases(memory)
 
     @property
     def capacity(self) -> int:
         """The bytes of all files of a batch at most."""
         return self._memory.capacity
+
+    @property
+    def in_use(self) -> bool:
+        """True while tensors over the memory live: it takes no other batch then."""
+        return self._leases.in_use
 
     def export_fd(self) -> ExportedMemory:
         """Gives the memory to another program or interface, which sees this batch and later ones.
@@ -43,6 +54,12 @@ class DeviceMemory:
         `exportable`, or a device that cannot export it, is an `OSError`.
         """
         return ExportedMemory(*self._memory.export_fd())
+
+    def _bytes(self, number: int, start: int, end: int) -> DeviceBytes:
+        """Bytes of a batch as CUDA sees them."""
+        with self._lock:
+            self._memory.read(number, start, start)
+            return DeviceBytes(self._leases.take(), start, end - start)
 
     def __repr__(self) -> str:
         return f"<DeviceMemory of {self.capacity} bytes>"
@@ -53,9 +70,13 @@ class DeviceFiles(FileSequence):
 
     `files[i]` is a `memoryview` of a copy of file `i` on the host, or raises the `OSError` of a file that
     was not read. `errors()` has all of them. When the memory has got a later batch, it is a `ValueError`.
+
+    Of `exportable` memory libraries for CUDA make tensors without a copy: `torch.from_dlpack(files)` has the
+    bytes of all files, `torch.from_dlpack(files.on_device(i))` those of file `i` (`lanefs.cuda`). As long as a
+    tensor lives the memory takes no other batch: a `BufferError`.
     """
 
-    __slots__ = ("_number", "memory", "offsets")
+    __slots__ = ("_number", "_whole", "memory", "offsets")
 
     def __init__(
         self,
@@ -71,6 +92,7 @@ class DeviceFiles(FileSequence):
         #: File `i` lies from byte `offsets[i]` to `offsets[i + 1]` of the memory.
         self.offsets = offsets
         self._number = number
+        self._whole: DeviceBytes | None = None
 
     @property
     def nbytes(self) -> int:
@@ -80,6 +102,31 @@ class DeviceFiles(FileSequence):
     def export_fd(self) -> ExportedMemory:
         """Gives the memory to another program, as `DeviceMemory.export_fd` does."""
         return self.memory.export_fd()
+
+    def on_device(self, at: int | None = None) -> DeviceBytes:
+        """The bytes of file `at`, or of all files, as CUDA sees them.
+
+        A file that was not read raises its `OSError`. Without CUDA it is a `lanefs.cuda.CudaError`.
+        """
+        if at is None:
+            return self.memory._bytes(self._number, 0, self.nbytes)
+        at = self._row(at)
+        return self.memory._bytes(self._number, int(self.offsets[at]), int(self.offsets[at + 1]))
+
+    def __dlpack__(self, **options: Any) -> object:
+        """The bytes of all files for another library, without a copy."""
+        return self.on_device().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """CUDA's device."""
+        return self.on_device().__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The bytes of all files for CuPy and Numba, without a copy. From then on this object is a use, too."""
+        if self._whole is None:
+            self._whole = self.on_device()
+        return self._whole.__cuda_array_interface__
 
     def _bytes(self, at: int) -> memoryview:
         start, end = int(self.offsets[at]), int(self.offsets[at + 1])
@@ -93,12 +140,38 @@ class DeviceFiles(FileSequence):
 def read_to_device(
     volume: _lanefs.Volume,
     paths: PathSet,
-    memory: DeviceMemory,
+    memory: DeviceMemory | None,
     ranges: list[tuple[int, int]] | None,
     threads: int,
 ) -> DeviceFiles:
-    """Reads many files into memory of a device."""
+    """Reads many files into memory of a device; without one into memory that is as large as they are."""
+    if memory is None:
+        return _read_to_new(volume, paths, ranges, threads)
     if not isinstance(memory, DeviceMemory):
         raise TypeError(f"memory is a {type(memory).__name__}; Volume.device_memory makes it")
-    number, (offsets, codes) = memory._memory.read_files(volume, paths, ranges, threads)
+    with memory._lock:
+        memory._leases.begin_batch()
+        number, (offsets, codes) = memory._memory.read_files(volume, paths, ranges, threads)
     return DeviceFiles(paths, memory, number, offsets, codes)
+
+
+def bytes_of(volume: _lanefs.Volume, paths: PathSet) -> int:
+    """The bytes of all files as they are now."""
+    found = volume.resolve(paths, ["code", "kind", "size"], True)
+    return int(found["size"][found["kind"] == Kind.FILE].sum())
+
+
+def _read_to_new(
+    volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
+) -> DeviceFiles:
+    room = bytes_of(volume, paths)
+    while True:
+        memory = DeviceMemory(_lanefs.DeviceMemory(volume, room, True))
+        try:
+            return read_to_device(volume, paths, memory, ranges, threads)
+        except ValueError:
+            # Files that grow between the calls are read again, with room for what they have then.
+            grown = bytes_of(volume, paths)
+            if grown <= room:
+                raise
+            room = grown

@@ -40,6 +40,10 @@ class FileSequence(Sequence[memoryview]):
     def __getitem__(self, index: int | slice) -> memoryview | list[memoryview]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
+        return self._bytes(self._row(index))
+
+    def _row(self, index: int) -> int:
+        """The number of a file that was read."""
         count = len(self)
         at = index + count if index < 0 else index
         if not 0 <= at < count:
@@ -47,7 +51,7 @@ class FileSequence(Sequence[memoryview]):
         code = self.codes[at]
         if code:
             raise error_of(int(code), self.paths[at])
-        return self._bytes(at)
+        return at
 
     def __iter__(self) -> Iterator[memoryview]:
         return (self[i] for i in range(len(self)))

@@ -265,14 +265,16 @@ class Volume(PathCalls):
     def read_to_device(
         self,
         paths: Paths,
-        memory: DeviceMemory,
+        memory: DeviceMemory | None = None,
         *,
         ranges: Sequence[tuple[int, int]] | None = None,
         threads: int = 0,
     ) -> DeviceFiles:
         """Reads many files into memory of the device, in place of the files that it has.
 
-        Arguments and errors are those of `read`. Memory that is too small is a `ValueError`.
+        Arguments and errors are those of `read`. Memory that is too small is a `ValueError`; memory over which
+        a tensor lives is a `BufferError`. Without `memory` the files get exportable memory of their own, which
+        ends with them and the tensors over it.
         """
         _least(threads=threads)
         paths = path_set(paths)

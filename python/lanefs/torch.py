@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from lanefs._lanefs import shuffled
+from lanefs._device import DeviceFiles, DeviceMemory, bytes_of
+from lanefs._lanefs import PathSet, shuffled
 from lanefs._passes import Passes, Resume
 from lanefs._paths import Path
 from lanefs._volume import Paths, Volume, path_set
@@ -228,6 +234,159 @@ class EpochDataset(IterableDataset[Any]):
         if not 0 <= rank < size:
             raise ValueError(f"rank is {rank}, and world_size {size}")
         return rank, size
+
+
+class DeviceBatch(NamedTuple):
+    """Files in the memory of a GPU."""
+
+    #: The bytes of all files, one after the other.
+    content: torch.Tensor
+    #: File `i` is `content[offsets[i]:offsets[i + 1]]`. The tensor is on the host.
+    offsets: torch.Tensor
+    #: The labels of the files, in their order; their rows where the loader has no labels.
+    labels: Any
+    #: The indices of the files among the paths.
+    rows: NDArray[np.uint32]
+
+
+class DeviceLoader:
+    """Each file once an epoch in the memory of a GPU, read ahead, in an order that seed and epoch determine.
+
+    The volume is one that was opened with `engine="gpu"`. A thread reads the batches; the memory of a batch
+    serves a later one when its tensor is gone, after all work on the device at that time. A file that cannot
+    be read raises its `OSError` when its batch is due.
+    """
+
+    def __init__(
+        self,
+        volume: Volume,
+        paths: Paths,
+        labels: Sequence[Any] | NDArray[Any] | torch.Tensor | None = None,
+        *,
+        batch_size: int = 256,
+        seed: int | None = 0,
+        ahead: int = 2,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        threads: int = 0,
+    ) -> None:
+        """`ahead` batches are ready before they are due. Without a `seed` the order is that of the paths.
+
+        Each rank of a distributed program reads a part of its own.
+        """
+        self.volume = volume
+        self.paths = path_set(paths)
+        if labels is not None and len(labels) != len(self.paths):
+            raise ValueError(f"{len(labels)} labels for {len(self.paths)} paths")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank is {rank}, and world_size {world_size}")
+        if batch_size < 1 or ahead < 1:
+            raise ValueError(f"batch_size is {batch_size}, and ahead {ahead}; both are 1 at least")
+        self.labels = None if labels is None else torch.as_tensor(labels)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.ahead = ahead
+        self.drop_last = drop_last
+        self.threads = threads
+        self._part = (rank, world_size)
+        self._epoch = 0
+        # Files of the epoch that have been handed out.
+        self._position = 0
+        self._free: list[DeviceMemory] = []
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of the next pass, which begins at its first file."""
+        self._epoch, self._position = epoch, 0
+
+    def state_dict(self) -> dict[str, int | None]:
+        """The epoch, and the number of its files that have been handed out."""
+        return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int | None]) -> None:
+        """Continues where the state was taken, in the next pass; number of parts and paths must be the same."""
+        self.seed = state["seed"]
+        self._epoch, self._position = state["epoch"] or 0, state["position"] or 0
+
+    def _rows(self) -> NDArray[np.uint32]:
+        """The files of this epoch and rank, in order."""
+        rank, world_size = self._part
+        count = len(self.paths)
+        order = np.arange(count, dtype=np.uint32) if self.seed is None else shuffled(count, self.seed + self._epoch)
+        rows = order[rank::world_size]
+        return rows[: len(rows) - len(rows) % self.batch_size] if self.drop_last else rows
+
+    def __len__(self) -> int:
+        """The number of batches of a whole pass."""
+        return -(-len(self._rows()) // self.batch_size)
+
+    def __iter__(self) -> Iterator[DeviceBatch]:
+        rows = self._rows()[self._position :]
+        cuts = [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
+        ready: queue.Queue[DeviceFiles | BaseException] = queue.Queue(self.ahead)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._read_ahead, args=(cuts, ready, stop), daemon=True)
+        thread.start()
+        try:
+            for cut in cuts:
+                files = ready.get()
+                if isinstance(files, BaseException):
+                    raise files
+                for error in files.errors().values():
+                    raise error
+                self._position += len(cut)
+                yield self._batch(files, cut)
+                del files
+            self._epoch, self._position = self._epoch + 1, 0
+        finally:
+            stop.set()
+            while thread.is_alive():
+                # A reader that waits for room goes on, and ends.
+                with contextlib.suppress(queue.Empty):
+                    ready.get(timeout=0.01)
+
+    def _batch(self, files: DeviceFiles, rows: NDArray[np.uint32]) -> DeviceBatch:
+        content, memory = _on_device(files), files.memory
+        # The tensor keeps the lease; when that ends the memory is free again.
+        self._free.append(memory)
+        labels = rows if self.labels is None else self.labels[torch.from_numpy(rows.astype(np.int64))]
+        return DeviceBatch(content, torch.from_numpy(files.offsets.copy()), labels, rows)
+
+    def _read_ahead(
+        self,
+        cuts: list[NDArray[np.uint32]],
+        ready: queue.Queue[DeviceFiles | BaseException],
+        stop: threading.Event,
+    ) -> None:
+        try:
+            for cut in cuts:
+                if stop.is_set():
+                    return
+                ready.put(self._read(self.paths.take(cut)))
+        except BaseException as error:
+            ready.put(error)
+
+    def _read(self, paths: PathSet) -> DeviceFiles:
+        """Reads a batch into memory that no tensor uses."""
+        while True:
+            room = bytes_of(self.volume._volume, paths)
+            unused = [memory for memory in self._free if not memory.in_use]
+            fitting = next((memory for memory in unused if memory.capacity >= room), None)
+            # Memory that is too small for this batch gives way to a larger one.
+            for memory in [fitting] if fitting is not None else unused[:1]:
+                self._free.remove(memory)
+            if fitting is None:
+                fitting = self.volume.device_memory(room + room // 4, exportable=True)
+            try:
+                return self.volume.read_to_device(paths, fitting, threads=self.threads)
+            except ValueError:
+                if bytes_of(self.volume._volume, paths) <= fitting.capacity:
+                    raise
+
+
+def _on_device(files: DeviceFiles) -> torch.Tensor:
+    """The bytes of a batch, without a copy."""
+    return torch.from_dlpack(files)
 
 
 def read(volume: Volume, paths: Paths, *, pin_memory: bool = False, threads: int = 0) -> list[torch.Tensor]:

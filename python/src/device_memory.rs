@@ -20,6 +20,9 @@ pub(crate) struct DeviceMemory {
     pid: u32,
     #[pyo3(get)]
     capacity: u64,
+    /// UUID of the device, by which other interfaces know it.
+    #[pyo3(get)]
+    uuid: [u8; 16],
     batch: ManuallyDrop<Mutex<Batch>>,
 }
 
@@ -36,12 +39,12 @@ impl DeviceMemory {
     #[new]
     fn new(py: Python<'_>, volume: &Volume, capacity: u64, exportable: bool) -> PyResult<Self> {
         let options = DeviceFilesOptions { exportable, ..DeviceFilesOptions::default() };
-        let files = volume.with(py, None, |open| {
+        let (files, uuid) = volume.with(py, None, |open| {
             let gpu = open.gpu().ok_or_else(no_device)?;
-            Ok(gpu.device_files(capacity, &options)?)
+            Ok((gpu.device_files(capacity, &options)?, gpu.info().uuid.into_bytes()))
         })?;
         let batch = ManuallyDrop::new(Mutex::new(Batch { files, number: 0 }));
-        Ok(DeviceMemory { pid: std::process::id(), capacity, batch })
+        Ok(DeviceMemory { pid: std::process::id(), capacity, uuid, batch })
     }
 
     /// Reads files, and returns the number of the batch, offsets and codes.

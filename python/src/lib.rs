@@ -19,6 +19,7 @@
 //! | `volume` | the class for Python: one call each |
 //! | `attributes` | owners, extended attributes, hard links, copies, space |
 //! | `device`, `device_memory` | the GPU engine of searches; files in the memory of a device |
+//! | `dlpack` | memory of a device for other libraries |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
 //! | `_lanefs` | the module that Python imports |
@@ -29,6 +30,7 @@ mod batches;
 mod columns;
 mod device;
 mod device_memory;
+mod dlpack;
 mod engine;
 mod epoch;
 mod error;
@@ -55,6 +57,8 @@ mod _lanefs {
     };
     #[pymodule_export]
     use crate::device_memory::DeviceMemory;
+    #[pymodule_export]
+    use crate::dlpack::dlpack;
     #[pymodule_export]
     use crate::epoch::{Epoch, shuffled};
     #[pymodule_export]

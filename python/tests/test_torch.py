@@ -1,7 +1,9 @@
 """Volumes as data sets of PyTorch: `make test-torch`."""
 
+import ctypes
 import io
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import lanefs  # noqa: E402
 import lanefs.torch  # noqa: E402
 from conftest import MIB  # noqa: E402
 from documents import example  # noqa: E402
+from test_cuda import Tensor, calls, library, volume  # noqa: E402, F401
 
 COLOURS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
 
@@ -217,3 +220,82 @@ def test_a_data_set_has_a_length_and_goes_into_a_pickle(image):
         copy = pickle.loads(pickle.dumps(data))
         assert copy.state_dict() == {"seed": 0, "epoch": 1, "position": 0}
         assert order_of(copy) == order_of(data)
+
+
+def on_host(files):
+    """A tensor over the memory of a batch, which the stand-in for CUDA has mapped on the host."""
+    taken = Tensor(files)
+    count = taken.managed.shape[0]
+    if count == 0:
+        taken.end()
+        return torch.empty(0, dtype=torch.uint8)
+    tensor = torch.frombuffer((ctypes.c_uint8 * count).from_address(taken.managed.data), dtype=torch.uint8)
+    weakref.finalize(tensor, taken.end)
+    return tensor
+
+
+@pytest.fixture
+def loaders(volume, calls, monkeypatch):
+    """Makes loaders of the 100 files."""
+    monkeypatch.setattr(lanefs.torch, "_on_device", on_host)
+    return lambda **options: lanefs.torch.DeviceLoader(volume, PATHS, **options)
+
+
+def files_of(batch):
+    ends = batch.offsets.tolist()
+    return [bytes(batch.content[begin:end].tolist()) for begin, end in zip(ends, ends[1:])]
+
+
+def test_a_device_loader_has_each_file_once_in_the_order_of_its_seed(loaders, calls):
+    labels = [row * 10 for row in range(100)]
+    loader = loaders(labels=labels, seed=3, batch_size=7)
+    assert len(loader) == 15
+    for epoch in range(3):
+        order = lanefs.shuffled(100, 3 + epoch).tolist()
+        seen = []
+        for batch in loader:
+            assert files_of(batch) == [b"%d" % row for row in batch.rows]
+            assert batch.labels.tolist() == [row * 10 for row in batch.rows]
+            seen += batch.rows.tolist()
+        assert seen == order
+    del batch
+    # The memory of a batch serves later ones.
+    assert calls().count("cuImportExternalMemory") <= 8
+    parts = [[row for batch in loaders(seed=None, rank=rank, world_size=3) for row in batch.rows] for rank in range(3)]
+    assert parts == [list(range(rank, 100, 3)) for rank in range(3)]
+    assert [len(batch.rows) for batch in loaders(batch_size=30, drop_last=True)] == [30] * 3
+
+
+def test_a_device_loader_continues_from_its_state(loaders):
+    whole = [file for batch in loaders(seed=9, batch_size=16) for file in files_of(batch)]
+    loader = loaders(seed=9, batch_size=16)
+    first = []
+    for batch in loader:
+        first += files_of(batch)
+        if len(first) == 48:
+            break
+    state = loader.state_dict()
+    assert state == {"seed": 9, "epoch": 0, "position": 48}
+    again = loaders(batch_size=10)
+    again.load_state_dict(state)
+    assert first + [file for batch in again for file in files_of(batch)] == whole
+    assert again.state_dict() == {"seed": 9, "epoch": 1, "position": 0}
+
+
+def test_batches_that_are_kept_keep_their_bytes(loaders):
+    batches = list(loaders(seed=1, batch_size=5))
+    assert all(files_of(batch) == [b"%d" % row for row in batch.rows] for batch in batches)
+
+
+def test_a_device_loader_ends_with_the_error_of_a_file(loaders, volume):
+    volume.remove(PATHS[50])
+    seen = 0
+    with pytest.raises(FileNotFoundError) as gone:
+        for batch in loaders(seed=None, batch_size=20):
+            seen += len(batch.rows)
+    assert (seen, gone.value.filename) == (40, PATHS[50])
+    with pytest.raises(ValueError, match="labels"):
+        loaders(labels=[1])
+    for wrong in [{"batch_size": 0}, {"ahead": 0}, {"rank": 1}]:
+        with pytest.raises(ValueError, match="batch_size|rank"):
+            loaders(**wrong)

@@ -2,6 +2,7 @@
 
 use crate::device_files::{DeviceFiles, DeviceFilesOptions};
 use crate::error::Result;
+use crate::file_table::{DeviceFileTable, FileTableOptions};
 use crate::inputs::patterns::Patterns;
 #[cfg(any(test, feature = "_testing"))]
 use crate::kernels::context::Probes;
@@ -135,6 +136,15 @@ impl Gpu {
     /// allocation; [`Error::NotExportable`](crate::Error::NotExportable).
     pub fn device_files(&self, capacity: u64, options: &DeviceFilesOptions) -> Result<DeviceFiles> {
         DeviceFiles::new(&self.context.device, capacity, options)
+    }
+
+    /// Makes memory of the device for files that kernels of other programs find by inode number, with so many
+    /// bytes of contents at most; [`Mirrored::bring_missed`] fills it.
+    ///
+    /// # Errors
+    /// As [`device_files`](Self::device_files).
+    pub fn file_table(&self, capacity: u64, options: &FileTableOptions) -> Result<DeviceFileTable> {
+        DeviceFileTable::new(&self.context.device, capacity, options)
     }
 
     /// Prepares to hash texts.

@@ -9,6 +9,8 @@
 //! * [`RankedPaths`] are paths that the device scores for the letters of a query ([`Needles`]).
 //! * [`Changes`] is the directories' part of a batch of changes.
 //! * [`DeviceFiles`] are files whose contents are in the device's memory ([`Mirrored::read_files`]).
+//! * [`MirrorExport`] and [`DeviceFileTable`] are for kernels of other programs, which read them by
+//!   `include/lanefs_device.h`.
 //! * [`Auto`] gives each batch to the faster of both engines.
 //! * The feature `_testing` adds the twins (the kernels in Rust) and the interface for tests. It is not part
 //!   of the interface for programs.
@@ -32,6 +34,7 @@
 //! | `searches` | patterns in texts, hashes of texts, ranks of paths |
 //! | `change` | the directories' part of a batch of changes |
 //! | `device_files` | contents of files in the device's memory |
+//! | `mirror_export`, `file_table` | memory for kernels of other programs: a mirror, files by inode number |
 //! | `probe` | answers that are known, before a device is used |
 //! | `records` | what earlier starts have learned of a device |
 //! | `gpu` | a device whose kernels have been probed |
@@ -56,8 +59,10 @@ mod change;
 mod device_files;
 mod engines;
 mod error;
+mod file_table;
 mod gpu;
 mod kernels;
+mod mirror_export;
 mod probe;
 mod records;
 #[cfg(feature = "_testing")]
@@ -72,6 +77,7 @@ pub use change::Changes;
 pub use device_files::{DeviceFiles, DeviceFilesOptions};
 pub use engines::{Auto, Cost, EngineChoice, EngineOptions, Engines};
 pub use error::{Error, Result};
+pub use file_table::{BroughtFiles, DeviceFileTable, FileTableOptions};
 pub use gpu::Gpu;
 pub use inputs::filter::{Filter, Names};
 pub use inputs::needles::Needles;
@@ -85,6 +91,7 @@ pub use lookups::kept::KeptPaths;
 pub use lookups::list::Listed;
 pub use lookups::mirrored::{MirrorOptions, Mirrored};
 pub use lookups::pending::Pending;
+pub use mirror_export::{MirrorExport, MirrorExportOptions};
 pub use probe::Probed;
 pub use searches::kept_texts::{KeptScan, KeptTexts};
 pub use searches::ranked::{BestPaths, RankedPaths};

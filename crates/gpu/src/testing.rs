@@ -11,10 +11,10 @@ use crate::searches::scan::TextScan;
 use crate::searches::text_hash::{TextHash, woven_portions};
 use crate::searches::woven::{weave, woven_bytes};
 use crate::shared::column_layout::AnswerRow;
-use crate::shared::layout;
 use crate::shared::limits::FUEL;
 use crate::shared::query::{LookupQuery, PathResult};
 use crate::shared::structures::{self, RankedPath};
+use crate::shared::{exported, layout};
 use crate::twin::headers::blake3::Value;
 use crate::twin::headers::woven::WovenText;
 use crate::twin::host::Snapshot;
@@ -37,6 +37,11 @@ pub use crate::twin::kernels::walk::Requests;
 /// Returns the GLSL files that are generated, by name.
 pub fn generated_glsl() -> [(&'static str, String); 2] {
     [("layout.glsl", layout::glsl()), ("structures.glsl", structures::glsl())]
+}
+
+/// Returns the generated part of `include/lanefs_device.h`.
+pub fn device_constants() -> String {
+    exported::device_constants()
 }
 
 impl Mirrored<'_> {

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::shared::layout::CACHE_BUCKET_WORDS;
 use crate::twin::headers::cache::Cache;
-use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation, Recording};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -56,6 +56,13 @@ impl DirectoryCache {
     /// Returns the bytes of all buckets.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.buckets) * BUCKET_BYTES
+    }
+
+    /// Has the device copy all buckets to an offset of another buffer.
+    pub(crate) fn copy(&self, recording: &Recording<'_>, to: &Buffer, at: u64) {
+        if let Some(slots) = &self.slots {
+            recording.copy(slots, to, &[(0, at, self.bytes())]);
+        }
     }
 
     /// Returns the number of a new dispatch, by which it claims slots.

@@ -9,7 +9,7 @@
 use crate::error::Result;
 use crate::shared::layout::{DIR_BUCKET_WORDS, DIR_LENGTH_BITS, DIR_UNIT_WORDS};
 use crate::twin::headers::dir_table::DirTable;
-use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation, Recording};
 use std::sync::Arc;
 
 /// Bytes of a bucket, and of a unit of records.
@@ -137,6 +137,14 @@ impl DirectoryTable {
             records: records.address,
             units: (records.len / UNIT) as u32,
             epoch: self.epoch,
+        }
+    }
+
+    /// Has the device copy buckets and records to offsets of another buffer.
+    pub(crate) fn copy(&self, recording: &Recording<'_>, to: &Buffer, at_buckets: u64, at_records: u64) {
+        if let Some(TableMemory { buckets, records, .. }) = &self.memory {
+            recording.copy(buckets, to, &[(0, at_buckets, buckets.len / BUCKET_BYTES * BUCKET_BYTES)]);
+            recording.copy(records, to, &[(0, at_records, records.len / UNIT * UNIT)]);
         }
     }
 

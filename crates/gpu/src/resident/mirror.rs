@@ -13,7 +13,7 @@
 
 use super::dir_table::DirectoryTable;
 use crate::error::{Error, Result};
-use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation, Recording};
 use ash::vk;
 use lanefs::Watched;
 use lanefs::format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK};
@@ -152,6 +152,34 @@ impl Mirror {
     /// Returns the address of the versions, and their number.
     pub(crate) fn versions(&self) -> (u64, u32) {
         (self.versions.address, self.raised.len() as u32)
+    }
+
+    /// Returns the numbers of the chunks that have a copy, in order.
+    pub(crate) fn chunk_numbers(&self) -> impl Iterator<Item = u64> {
+        self.chunks.keys().copied()
+    }
+
+    /// Returns the number of versions of all copies that there are.
+    pub(crate) fn version_count(&self) -> u32 {
+        (self.slabs.len() as u64 * SLAB * BLOCKS_PER_CHUNK).min(self.raised.len() as u64) as u32
+    }
+
+    /// Has the device copy chunks to another buffer, each to its offset.
+    pub(crate) fn copy_chunks(&self, recording: &Recording<'_>, to: &Buffer, copies: &[(u64, u64)]) {
+        let mut parts: BTreeMap<usize, Vec<(u64, u64, u64)>> = BTreeMap::new();
+        for (number, offset) in copies {
+            if let Some((slab, chunk)) = self.chunks.get(number) {
+                push(parts.entry(*slab).or_default(), chunk * CHUNK, *offset, CHUNK);
+            }
+        }
+        parts.iter().for_each(|(slab, parts)| recording.copy(&self.slabs[*slab], to, parts));
+    }
+
+    /// Has the device copy the first versions to an offset of another buffer.
+    pub(crate) fn copy_versions(&self, recording: &Recording<'_>, to: &Buffer, at: u64, count: u32) {
+        if count > 0 {
+            recording.copy(&self.versions, to, &[(0, at, u64::from(count) * 4)]);
+        }
     }
 
     /// Returns the generation: the number of blocks copied so far.

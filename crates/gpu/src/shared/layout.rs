@@ -166,8 +166,18 @@ pub(crate) fn glsl() -> String {
     let mut text = String::from(
         "// Written from the declarations of the format (UPDATE_SHADERS=1 cargo test -p lanefs-gpu shaders::).\n\n",
     );
-    let form = |root: DirRoot| root.word() % BLOCK;
-    let quads = [
+    for (name, value) in quads() {
+        let _ = writeln!(text, "const uint64_t {name} = {value}UL;");
+    }
+    for (name, value) in words() {
+        let _ = writeln!(text, "const uint {name} = {value}u;");
+    }
+    text
+}
+
+/// Returns the constants of 8 bytes.
+pub(crate) fn quads() -> [(&'static str, u64); 7] {
+    [
         ("BLOCK", BLOCK),
         ("CHUNK", CHUNK),
         ("UNIT", UNIT),
@@ -175,10 +185,12 @@ pub(crate) fn glsl() -> String {
         ("POINTER_BLOCK", POINTER_BLOCK),
         ("POINTER_TAGS", POINTER_TAGS),
         ("CACHED_INO", CACHED_INO),
-    ];
-    for (name, value) in quads {
-        let _ = writeln!(text, "const uint64_t {name} = {value}UL;");
-    }
+    ]
+}
+
+/// Returns the constants of 4 bytes.
+pub(crate) fn words() -> Vec<(String, usize)> {
+    let form = |root: DirRoot| root.word() % BLOCK;
     let words = [
         ("MAX_NAME", MAX_NAME),
         ("MAX_PATH_BYTES", MAX_PATH_BYTES),
@@ -335,16 +347,8 @@ pub(crate) fn glsl() -> String {
     ];
     let codes = codes.into_iter().map(|(name, code)| (format!("CODE_{name}"), usize::from(code.number())));
     let codes = codes.chain([("CODE_UNFINISHED".to_string(), UNFINISHED as usize)]);
-    for (name, value) in words
-        .into_iter()
-        .map(|(name, value)| (name.to_string(), value))
-        .chain(sizes)
-        .chain(kinds)
-        .chain(codes)
-    {
-        let _ = writeln!(text, "const uint {name} = {value}u;");
-    }
-    text
+    let words = words.into_iter().map(|(name, value)| (name.to_string(), value));
+    words.chain(sizes).chain(kinds).chain(codes).collect()
 }
 
 // A code is a byte of an unfinished lookup's state, and none is `UNFINISHED`.

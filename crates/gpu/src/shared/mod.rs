@@ -3,6 +3,7 @@
 //! Each is declared once; the shaders' headers are generated from it.
 
 pub(crate) mod column_layout;
+pub(crate) mod exported;
 pub(crate) mod layout;
 pub(crate) mod limits;
 pub(crate) mod query;

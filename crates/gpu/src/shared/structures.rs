@@ -1,7 +1,7 @@
 //! The structures that the host and the kernels share, each declared once: as a Rust type with a writer and
 //! a reader, and as GLSL in `shaders/structures.glsl`, which a test keeps up to date.
 
-mod declare;
+pub(crate) mod declare;
 
 use super::layout::{BUNDLE_PATHS, MACHINES};
 use super::limits::MAX_GROUPS;

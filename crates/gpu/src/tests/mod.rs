@@ -1,4 +1,5 @@
 //! Tests of several rooms together.
 
 mod device_files;
+mod exports;
 mod failures;

@@ -1,5 +1,8 @@
 //! The mirror's memory on the host, for twins, and a memory that counts their reads.
 
+use crate::shared::exported::{MirrorHeader, MirrorPlan, TableSizes};
+use crate::shared::layout::DIR_UNIT_WORDS;
+use crate::shared::query::LookupQuery;
 use crate::twin::headers::cache::{BUCKET_WORDS, Cache};
 use crate::twin::headers::dir_table::DirTable;
 use crate::twin::headers::memory::Memory;
@@ -11,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A copy of a volume's metadata, as a mirror has it.
 pub struct HostCopy {
     chunks: BTreeMap<u64, Vec<u8>>,
-    /// Chunks of the volume.
-    count: u64,
+    /// Bytes of the volume.
+    volume_bytes: u64,
 }
 
 impl HostCopy {
@@ -27,7 +30,7 @@ impl HostCopy {
 
     /// Makes a copy without any block.
     pub fn empty(volume: &Volume) -> HostCopy {
-        HostCopy { chunks: BTreeMap::new(), count: volume.superblock().volume_bytes.div_ceil(CHUNK) }
+        HostCopy { chunks: BTreeMap::new(), volume_bytes: volume.superblock().volume_bytes }
     }
 
     /// Copies a block as it is now.
@@ -62,6 +65,39 @@ impl HostCopy {
             .flat_map(|chunk| (0..BLOCKS_PER_CHUNK).map(move |block| chunk * CHUNK + block * BLOCK))
     }
 
+    /// Returns the copy as a mirror is exported, with the directory cache and the directory-path table of a
+    /// snapshot.
+    pub fn exported(&self, query: &LookupQuery, snapshot: Option<&Snapshot>) -> Vec<u8> {
+        let sizes = snapshot.map_or_else(TableSizes::default, |snapshot| TableSizes {
+            buckets: snapshot.cache.buckets(),
+            versions: snapshot.versions.len() as u32,
+            dir_buckets: snapshot.directories.buckets(),
+            dir_units: (snapshot.directories.records.len() / DIR_UNIT_WORDS) as u32,
+            epoch: snapshot.directories.epoch,
+        });
+        let plan = MirrorPlan::new(query, (self.volume_bytes, 1), self.chunks.keys().copied(), &sizes);
+        let mut bytes = plan.head();
+        bytes.resize(plan.header.bytes as usize, 0);
+        for ((_, offset), chunk) in plan.copies.iter().zip(self.chunks.values()) {
+            bytes[*offset as usize..][..chunk.len()].copy_from_slice(chunk);
+        }
+        if let Some(Snapshot { cache, directories, versions, .. }) = snapshot {
+            let MirrorHeader { versions: at_versions, cache: at_cache, dir_table, dir_records, .. } =
+                plan.header;
+            for (at, words) in [
+                (at_versions, versions),
+                (at_cache, &cache.words),
+                (dir_table, &directories.buckets),
+                (dir_records, &directories.records),
+            ] {
+                for (to, word) in bytes[at as usize..].chunks_exact_mut(4).zip(words) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+        bytes
+    }
+
     /// Makes an empty directory cache beside the copy, and no directory-path table.
     pub fn empty_cache(&self, buckets: u32) -> Snapshot {
         let copies: BTreeMap<u64, u32> = self.chunks.keys().copied().zip(0..).collect();
@@ -73,7 +109,7 @@ impl HostCopy {
 
 impl Memory for HostCopy {
     fn word(&self, at: u64) -> Option<u32> {
-        if at / CHUNK >= self.count {
+        if at / CHUNK >= self.volume_bytes.div_ceil(CHUNK) {
             return None;
         }
         let offset = (at % CHUNK) as usize;

@@ -6,6 +6,7 @@ mod changes;
 mod conformance;
 mod counters;
 mod device_files;
+mod device_header;
 mod directories;
 mod find;
 mod flight;

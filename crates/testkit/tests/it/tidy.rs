@@ -34,7 +34,7 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("crates/fs/src/names/namespace.rs", "rename"),
     ("crates/fs/src/by_path/steps.rs", "make"),
     ("crates/fs/tests/it/acl.rs", "random_calls_have_the_outcome_of_the_host"),
-    ("crates/gpu/src/shared/layout.rs", "glsl"),
+    ("crates/gpu/src/shared/layout.rs", "words"),
     ("crates/gpu/src/twin/kernels/walk.rs", "resolve"),
     ("crates/gpu/tests/it/counters.rs", "a_path_reads_few_sectors"),
     ("crates/gpu/tests/it/twin.rs", "a_kernel_with_a_wrong_comparison_does_not_pass_its_probe"),

@@ -166,7 +166,23 @@ macro_rules! structures {
             $crate::shared::structures::declare::check_stride!($kind $name $($ty)+);
         )+
 
+        /// Name of each structure, its size, and the offsets of its fields, in bytes.
+        #[allow(dead_code, clippy::type_complexity, reason = "for some of the declarations")]
+        pub(crate) fn offsets() -> Vec<(&'static str, usize, Vec<(&'static str, usize)>)> {
+            let mut all = Vec::new();
+            $({
+                let (mut at, mut fields) = (0, Vec::new());
+                $(
+                    fields.push((stringify!($field), at));
+                    at += <$ty as Field>::SIZE;
+                )+
+                all.push((stringify!($name), at, fields));
+            })+
+            all
+        }
+
         /// The declarations in GLSL.
+        #[allow(dead_code, reason = "for some of the declarations")]
         fn declarations() -> String {
             let mut text = String::new();
             $(

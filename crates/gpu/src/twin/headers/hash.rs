@@ -1,11 +1,11 @@
 //! A cheap hash of words, as in `shaders/hash.glsl`: MurmurHash3 for 32 bits (Austin Appleby, public domain).
 
-pub(in crate::twin) fn mix_word(hash: u32, word: u32) -> u32 {
+pub(crate) fn mix_word(hash: u32, word: u32) -> u32 {
     let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
     (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
 }
 
-pub(in crate::twin) fn end_hash(hash: u32, bytes: u32) -> u32 {
+pub(crate) fn end_hash(hash: u32, bytes: u32) -> u32 {
     let hash = hash ^ bytes;
     let hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
     let hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);

@@ -1,0 +1,293 @@
+"""Files in the memory of a GPU, for CUDA: tensors of PyTorch and CuPy over the memory, without a copy.
+
+    volume = lanefs.Volume.open("photos.lane", engine="gpu")
+    files = volume.read_to_device(paths)
+    everything = torch.from_dlpack(files)        # the bytes of all files
+    third = torch.from_dlpack(files.on_device(2))
+
+The module calls CUDA's driver (`libcuda.so.1`) and needs no package. Without a driver, or where no device of
+CUDA is the volume's, a call raises `CudaError`, which says what is missing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lanefs import _lanefs
+
+#: The driver, by the names that a system may have for it.
+LIBRARIES = ("libcuda.so.1", "libcuda.so")
+
+#: `kDLCUDA` of DLPack.
+DLPACK_CUDA = 2
+
+#: `CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD`.
+_OPAQUE_FD = 1
+
+
+class CudaError(RuntimeError):
+    """CUDA is not there, or a call of it failed."""
+
+
+class _HandleDesc(ctypes.Structure):
+    """`CUDA_EXTERNAL_MEMORY_HANDLE_DESC`; the handle is a union with two pointers."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("_padding", ctypes.c_int),
+        ("fd", ctypes.c_int),
+        ("_rest", ctypes.c_int * 3),
+        ("size", ctypes.c_ulonglong),
+        ("flags", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 16),
+    ]
+
+
+class _BufferDesc(ctypes.Structure):
+    """`CUDA_EXTERNAL_MEMORY_BUFFER_DESC`."""
+
+    _fields_ = [
+        ("offset", ctypes.c_ulonglong),
+        ("size", ctypes.c_ulonglong),
+        ("flags", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 16),
+    ]
+
+
+class Driver:
+    """CUDA's driver, and the primary context of each device, which PyTorch and CuPy use, too."""
+
+    def __init__(self, libraries: tuple[str, ...]) -> None:
+        self._library = _loaded(libraries)
+        self._lock = threading.Lock()
+        self._contexts: dict[int, ctypes.c_void_p] = {}
+        self.pid = os.getpid()
+        self._call("cuInit", ctypes.c_uint(0))
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code != 0:
+            text = ctypes.c_char_p()
+            known = self._library.cuGetErrorString(ctypes.c_int(code), ctypes.byref(text)) == 0
+            words = text.value.decode() if known and text.value else "an error of CUDA"
+            raise CudaError(f"{name}: {words} ({code})")
+
+    def device_of(self, uuid: bytes) -> int:
+        """The number of the device with a UUID."""
+        count, seen = ctypes.c_int(), (ctypes.c_uint8 * 16)()
+        self._call("cuDeviceGetCount", ctypes.byref(count))
+        for number in range(count.value):
+            device = ctypes.c_int()
+            self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
+            self._call("cuDeviceGetUuid", ctypes.byref(seen), device)
+            if bytes(seen) == uuid:
+                return number
+        raise CudaError(f"none of the {count.value} devices of CUDA is the volume's, whose UUID is {uuid.hex()}")
+
+    @contextmanager
+    def current(self, number: int) -> Iterator[None]:
+        """The primary context of a device, for the calls of this thread."""
+        with self._lock:
+            context = self._contexts.get(number)
+            if context is None:
+                device, context = ctypes.c_int(), ctypes.c_void_p()
+                self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
+                self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+                self._contexts[number] = context
+        self._call("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def wait(self, number: int) -> None:
+        """Waits for all work on a device."""
+        with self.current(number):
+            self._call("cuCtxSynchronize")
+
+    def import_memory(self, number: int, exported: tuple[int, int, int], size: int) -> tuple[ctypes.c_void_p, int]:
+        """Imports memory of which a descriptor is given, and returns its handle and its address."""
+        fd, allocation_bytes, offset = exported
+        handle, address = ctypes.c_void_p(), ctypes.c_ulonglong()
+        memory = _HandleDesc(type=_OPAQUE_FD, fd=fd, size=allocation_bytes)
+        part = _BufferDesc(offset=offset, size=size)
+        with self.current(number):
+            try:
+                self._call("cuImportExternalMemory", ctypes.byref(handle), ctypes.byref(memory))
+            except CudaError:
+                # The driver takes the descriptor over only where it succeeds.
+                os.close(fd)
+                raise
+            try:
+                self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), handle, ctypes.byref(part))
+            except CudaError:
+                self._call("cuDestroyExternalMemory", handle)
+                raise
+        return handle, address.value
+
+    def free_memory(self, number: int, handle: ctypes.c_void_p, address: int) -> None:
+        """Ends an import, when all work on the device has ended."""
+        with self.current(number):
+            self._call("cuCtxSynchronize")
+            self._call("cuMemFree_v2", ctypes.c_ulonglong(address))
+            self._call("cuDestroyExternalMemory", handle)
+
+
+def _loaded(libraries: tuple[str, ...]) -> ctypes.CDLL:
+    reasons = []
+    for name in libraries:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            reasons.append(str(error))
+    raise CudaError(f"no driver of CUDA on this machine: {'; '.join(reasons)}")
+
+
+_driver: Driver | None = None
+_driver_lock = threading.Lock()
+
+
+def driver() -> Driver:
+    """The driver of this process."""
+    global _driver
+    with _driver_lock:
+        if _driver is None:
+            _driver = Driver(LIBRARIES)
+        if _driver.pid != os.getpid():
+            raise RuntimeError("this process was forked from one that uses CUDA; use the start method spawn")
+        return _driver
+
+
+class Mapping:
+    """Memory of a device as CUDA sees it. It lives as long as this object, whatever becomes of the volume."""
+
+    def __init__(self, memory: _lanefs.DeviceMemory) -> None:
+        self._pid = os.getpid()
+        self._driver = driver()
+        self.number = self._driver.device_of(bytes(memory.uuid))
+        size = max(memory.capacity, 1)
+        self._handle, self.address = self._driver.import_memory(self.number, memory.export_fd(), size)
+
+    def check(self) -> None:
+        """Refuses a process that was forked from the one whose mapping this is."""
+        if self._pid != os.getpid():
+            raise RuntimeError("this process was forked from the one that has the memory of the device")
+
+    def wait(self) -> None:
+        """Waits for all work on the device."""
+        self.check()
+        self._driver.wait(self.number)
+
+    def __del__(self) -> None:
+        # A forked child has no right to its parent's device.
+        if getattr(self, "address", None) is not None and self._pid == os.getpid():
+            self._driver.free_memory(self.number, self._handle, self.address)
+
+
+class Lease:
+    """A use of a mapping, which keeps it alive: a tensor has one."""
+
+    __slots__ = ("__weakref__", "mapping")
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+
+
+class Leases:
+    """The mapping of a memory, made when it is first needed, and its uses."""
+
+    def __init__(self, memory: _lanefs.DeviceMemory) -> None:
+        self._memory = memory
+        self._mapping: Mapping | None = None
+        self._uses: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+    def take(self) -> Lease:
+        """A new use."""
+        if self._mapping is None:
+            self._mapping = Mapping(self._memory)
+        self._mapping.check()
+        lease = Lease(self._mapping)
+        self._uses.add(lease)
+        return lease
+
+    @property
+    def in_use(self) -> bool:
+        """True while there are uses."""
+        return len(self._uses) > 0
+
+    def begin_batch(self) -> None:
+        """Refuses a batch that would change the bytes of a tensor; waits for work on those of an old one."""
+        if self.in_use:
+            raise BufferError("tensors over this memory are alive; delete them, or read into another memory")
+        if self._mapping is not None:
+            self._mapping.wait()
+
+
+class DeviceBytes:
+    """Bytes in the memory of a GPU, for libraries that take DLPack or CUDA's array interface.
+
+    All of them are there: a kernel on any stream sees them. They stay as they are, and the memory stays, as
+    long as this object or a tensor over it lives.
+    """
+
+    __slots__ = ("_lease", "_start", "nbytes")
+
+    def __init__(self, lease: Lease, start: int, nbytes: int) -> None:
+        self._lease = lease
+        self._start = start
+        #: The number of bytes.
+        self.nbytes = nbytes
+
+    @property
+    def address(self) -> int:
+        """The address of the first byte, for kernels."""
+        self._lease.mapping.check()
+        return self._lease.mapping.address + self._start
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """CUDA's device."""
+        return DLPACK_CUDA, self._lease.mapping.number
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A capsule for another library, without a copy: `torch.from_dlpack`.
+
+        The bytes were copied to the device before this object was made, so no stream has to wait.
+        """
+        if stream == 0:
+            raise ValueError("stream 0 is ambiguous: 1 is the default stream, 2 that of each thread")
+        if copy:
+            raise BufferError("a capsule is the memory itself; copy the tensor")
+        if dl_device is not None and dl_device != self.__dlpack_device__():
+            raise BufferError(f"the bytes are on device {self.__dlpack_device__()}")
+        return _lanefs.dlpack(self._lease, self.address, self.nbytes, self.__dlpack_device__())
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, as CuPy and Numba take it. Whoever takes it keeps this object."""
+        return {
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "data": (self.address, False),
+            "strides": None,
+            "stream": None,
+            "version": 3,
+        }
+
+    def __repr__(self) -> str:
+        return f"<DeviceBytes: {self.nbytes} bytes of CUDA's device {self._lease.mapping.number}>"
