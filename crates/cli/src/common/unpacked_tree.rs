@@ -118,27 +118,32 @@ fn no_directory(dir: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// True for an error of the volume that the directory for temporary files, or the size of the volume, is the
-/// reason of. (A write in the background that finds no room is an error of the device without its number.)
+/// reason of. (After a write in the background that finds no room the volume takes no further ones.)
 fn is_of_directory(error: &lanefs::Error) -> bool {
-    matches!(error, lanefs::Error::Io { .. }) || error.kind() == ErrorKind::NoSpace
+    let is_of_room = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::ReadOnly);
+    is_of_room || matches!(error, lanefs::Error::Io { .. })
 }
 
 /// An archive that could not be unpacked: the directory for temporary files, or the volume of `size` bytes in
 /// it, has no room. That volume is nobody's, so the message names none.
 fn no_room(archive: &Path, dir: &Path, size: u64, error: &lanefs::Error) -> Failure {
     let name = if archive == Path::new("-") { &b"standard input"[..] } else { bytes::of_path(archive) };
-    match error {
-        lanefs::Error::Io { source, .. } => {
-            let what =
-                format!("cannot be unpacked in '{}': {}", escape(bytes::of_path(dir)), host_text(source));
-            Failure::new(exit::HOST, name, &what, OTHER_DIRECTORY)
-        }
+    let why = match error {
+        lanefs::Error::Io { source, .. } => host_text(source),
+        error if error.kind() == ErrorKind::ReadOnly => "a write to a file there has failed".to_owned(),
         error if error.kind() == ErrorKind::NoSpace => {
             let what = format!("has more content than the {}B that a comparison unpacks of it", human(size));
-            Failure::new(exit::HOST, name, &what, "`lanefs import` unpacks it into a volume of any size")
+            return Failure::new(
+                exit::HOST,
+                name,
+                &what,
+                "`lanefs import` unpacks it into a volume of any size",
+            );
         }
-        error => Failure::volume(name, error),
-    }
+        error => return Failure::volume(name, error),
+    };
+    let what = format!("cannot be unpacked in '{}': {why}", escape(bytes::of_path(dir)));
+    Failure::new(exit::HOST, name, &what, OTHER_DIRECTORY)
 }
 
 /// Makes an empty volume in a file.
