@@ -85,7 +85,7 @@ impl ArrowColumns {
     /// # Errors
     /// The interpreter's.
     pub(crate) fn stream<'py>(self: &Arc<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let source = Box::new(Source { columns: Arc::clone(self), is_read: false });
+        let source = Box::new(StreamState { columns: Arc::clone(self), is_read: false });
         let stream = ArrowStream {
             get_schema: Some(get_schema),
             get_next: Some(get_next),
@@ -143,7 +143,7 @@ struct ArrayMemory {
 }
 
 /// The columns of a stream.
-struct Source {
+struct StreamState {
     columns: Arc<ArrowColumns>,
     is_read: bool,
 }
@@ -205,8 +205,8 @@ fn array(
     })
 }
 
-// SAFETY (of all functions below): by the rules of the interface a consumer calls them with the structure that
-// this module made, moved or not, which is not released yet, one call at a time.
+// SAFETY (of all functions below): by the rules of the interface a consumer calls them with a structure that
+// this module made, moved or not, and that is not released yet, one call at a time.
 
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
     // SAFETY: see above; the memory is that of `schema`, and the structure is released here.
@@ -229,7 +229,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
 unsafe extern "C" fn release_stream(stream: *mut ArrowStream) {
     // SAFETY: see above.
     unsafe {
-        drop(Box::from_raw((*stream).private_data.cast::<Source>()));
+        drop(Box::from_raw((*stream).private_data.cast::<StreamState>()));
         (*stream).release = None;
     }
 }
@@ -237,7 +237,7 @@ unsafe extern "C" fn release_stream(stream: *mut ArrowStream) {
 unsafe extern "C" fn get_schema(stream: *mut ArrowStream, out: *mut ArrowSchema) -> c_int {
     // SAFETY: see above; `out` is memory for a structure, which the caller releases.
     unsafe {
-        let source = &*(*stream).private_data.cast::<Source>();
+        let source = &*(*stream).private_data.cast::<StreamState>();
         out.cast::<Owned<ArrowSchema>>().write(source.columns.to_schema());
     }
     0
@@ -246,7 +246,7 @@ unsafe extern "C" fn get_schema(stream: *mut ArrowStream, out: *mut ArrowSchema)
 unsafe extern "C" fn get_next(stream: *mut ArrowStream, out: *mut ArrowArray) -> c_int {
     // SAFETY: as for `get_schema`. A released structure is the end.
     unsafe {
-        let source = &mut *(*stream).private_data.cast::<Source>();
+        let source = &mut *(*stream).private_data.cast::<StreamState>();
         let next = if source.is_read { Owned(ArrowArray::released()) } else { source.columns.to_array() };
         source.is_read = true;
         out.cast::<Owned<ArrowArray>>().write(next);

@@ -192,7 +192,7 @@ fn format(schema: &ArrowSchema) -> &[u8] {
 fn of_array(schema: &Owned<ArrowSchema>, array: Owned<ArrowArray>, what: &str) -> PyResult<Imported> {
     let array = Arc::new(array);
     let text = |schema: &ArrowSchema, one: &ArrowArray| {
-        let (layout, memory) = (layout(schema, what)?, Memory::of(one, what)?);
+        let (layout, memory) = (layout(schema, what)?, ArrayBuffers::of(one, what)?);
         // SAFETY: the array has the type of its schema, and lives as long as `array`, which each view keeps.
         unsafe {
             match layout {
@@ -213,7 +213,7 @@ fn of_array(schema: &Owned<ArrowSchema>, array: Owned<ArrowArray>, what: &str) -
     let Some(dictionary) = (unsafe { array.0.dictionary.as_ref() }) else {
         return Err(PyValueError::new_err(format!("{what} is an Arrow array without its dictionary")));
     };
-    let memory = Memory::of(&array.0, what)?;
+    let memory = ArrayBuffers::of(&array.0, what)?;
     // SAFETY: the format is that of the numbers.
     let numbers = ArrowNumbers(unsafe { memory.numbers(format(&schema.0), &array) }?);
     match text(texts, dictionary)? {
@@ -232,7 +232,7 @@ fn of_array(schema: &Owned<ArrowSchema>, array: Owned<ArrowArray>, what: &str) -
 }
 
 /// The buffers of an array without nulls.
-struct Memory<'a> {
+struct ArrayBuffers<'a> {
     /// None for an array without values, which may have none.
     buffers: Option<&'a [*const c_void]>,
     start: usize,
@@ -240,11 +240,11 @@ struct Memory<'a> {
     what: &'a str,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> ArrayBuffers<'a> {
     /// # Errors
     /// `ValueError` for an array that the interface does not allow, or that has nulls.
     fn of(array: &'a ArrowArray, what: &'a str) -> PyResult<Self> {
-        let mut memory = Memory { buffers: None, start: 0, count: 0, what };
+        let mut memory = ArrayBuffers { buffers: None, start: 0, count: 0, what };
         if array.release.is_none() {
             return Err(memory.bad("that has been released"));
         }
@@ -267,7 +267,7 @@ impl<'a> Memory<'a> {
         if array.null_count != 0 && !bits.is_null() && (start..end).any(is_null) {
             return Err(memory.bad("with nulls; drop them first"));
         }
-        memory = Memory { buffers: Some(buffers), start, count, what };
+        memory = ArrayBuffers { buffers: Some(buffers), start, count, what };
         Ok(memory)
     }
 

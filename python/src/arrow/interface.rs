@@ -130,7 +130,7 @@ impl<S: Structure> Owned<S> {
     /// The capsule has another name.
     pub(super) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let found: NonNull<S> = capsule.pointer_checked(Some(S::CAPSULE))?.cast();
-        // SAFETY: a capsule of this name has such a structure. Moving it takes it away from the capsule, whose
+        // SAFETY: a capsule of this name has such a structure. Moving takes it away from the capsule, whose
         // destructor does nothing with a released one. The interpreter's lock keeps other threads away.
         Ok(Owned(unsafe { found.replace(S::released()) }))
     }
