@@ -202,8 +202,9 @@ def publish(
     tool = program or _program()
     store = url.partition("#")[0]
     build = ray.remote(max_retries=max_retries, retry_exceptions=True, **(ray_remote_args or {}))(_build)
+    scratch = None if scratch is None else os.fspath(scratch)
     shards = [
-        build.remote(tool, os.fspath(source), prefix, store, family or store, endpoint, scratch and os.fspath(scratch))
+        build.remote(tool, os.fspath(source), prefix, store, family or store, endpoint, scratch)
         for prefix, source in sources.items()
     ]
     receipts = ray.get(shards)
