@@ -20,7 +20,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host device-header bench-mount bench-scale bench-sync bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host device-header bench-mount bench-scale bench-sync bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients test-ray clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -107,6 +107,10 @@ test-torch: setup-python ## the Python package with PyTorch, which it installs i
 test-clients: setup-python ## pandas, pyarrow, polars, zarr, dask, h5py and others on volumes, installed in target/python-clients
 	@echo "==> test-clients: programs that write and read volumes by URL and by an instance"
 	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) clients
+
+test-ray: setup-python ## the Python package in a cluster of Ray on this machine, installed in target/python-ray
+	@echo "==> test-ray: files as a data set, publications that tasks build"
+	@sh scripts/python.sh $(or $(CARGO_TARGET_DIR),target) ray
 
 lint: ## rustfmt, clippy, prose, numbers of the documents, licences and duplicates of dependencies
 	@echo "==> lint: rustfmt"

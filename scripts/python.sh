@@ -5,9 +5,10 @@
 #   scripts/python.sh TARGET_DIR test     a wheel of the profile dev, and its tests
 #   scripts/python.sh TARGET_DIR torch    the same, and its tests with PyTorch
 #   scripts/python.sh TARGET_DIR clients  the same, and its tests with pandas, zarr, dask and other clients
+#   scripts/python.sh TARGET_DIR ray      the same, and its tests with a cluster of Ray on this machine
 #
-# The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python, TARGET_DIR/python-torch and
-# TARGET_DIR/python-clients.
+# The wheel goes to TARGET_DIR/wheels, the environments are TARGET_DIR/python, TARGET_DIR/python-torch,
+# TARGET_DIR/python-clients and TARGET_DIR/python-ray.
 # PYTHON names the interpreter. Without PyPI, or an interpreter that can make an environment, `test` leaves
 # the tests out, which the output says.
 set -u
@@ -60,18 +61,22 @@ install "$python"
 say "$(ls "$target"/wheels) is installed in $target/python"
 [ "$purpose" = wheel ] && exit 0
 
-if [ "$purpose" = torch ] || [ "$purpose" = clients ]; then
+if [ "$purpose" = torch ] || [ "$purpose" = clients ] || [ "$purpose" = ray ]; then
     environment "$target/python-$purpose" "python/requirements-$purpose.txt"
     python=$target/python-$purpose/bin/python
     install "$python"
+    # The clients read tables that the program makes, and tasks of Ray run it.
+    "$cargo" build --quiet --locked -p lanefs-cli --bin lanefs --target-dir "$target" || exit 1
+    export LANEFS_PROGRAM="$target/debug/lanefs"
     # Beside the sources Python would import them in place of the package that is installed.
     cd python/tests || exit 2
     say "tests with $purpose"
-    exec "$python" -m pytest -c ../pyproject.toml --rootdir . "test_$purpose.py"
+    exec "$python" -m pytest -c ../pyproject.toml --rootdir . "test_$purpose"*.py
 fi
 cd python/tests || exit 2
 say "stubs and types"
 "$python" -m mypy --config-file ../pyproject.toml --cache-dir "$target/mypy" || exit 1
 "$python" -m mypy.stubtest --mypy-config-file ../pyproject.toml lanefs._lanefs || exit 1
 say "tests"
-exec "$python" -m pytest -c ../pyproject.toml --rootdir . --ignore test_torch.py --ignore test_clients.py .
+exec "$python" -m pytest -c ../pyproject.toml --rootdir . --ignore test_torch.py --ignore test_ray.py \
+    --ignore-glob "*/test_clients*.py" .

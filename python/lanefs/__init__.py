@@ -10,7 +10,7 @@ used more than once.
 from lanefs._device import DeviceFiles, DeviceMemory, ExportedMemory
 from lanefs._epoch import Batch, Epoch
 from lanefs._files import Files, FilesInPlace
-from lanefs._lanefs import PathSet, __version__, shuffled
+from lanefs._lanefs import ArrowBatch, PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._search import EqualFiles, FuzzyNames, Line, Scored
 from lanefs._transfer import Counts, Difference, Report, SyncReport, count_tree, on_bar
@@ -18,6 +18,7 @@ from lanefs._volume import Volume
 
 __all__ = [
     "COLUMNS",
+    "ArrowBatch",
     "Batch",
     "Counts",
     "DeviceFiles",

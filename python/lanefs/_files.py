@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanefs._errors import error_of
-from lanefs._lanefs import PathSet, Views
+from lanefs._lanefs import ArrowBatch, PathSet, Views
 
 
 T = TypeVar("T")
@@ -118,6 +118,19 @@ class Files(FileSequence):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Files, (self.paths, self.buffer, self.offsets, self.codes)
+
+    def as_arrow(self) -> ArrowBatch:
+        """The files as columns of Arrow, which are not copied: `path`, `code` and `content`.
+
+        The content of a file that was not read is null.
+        """
+        return ArrowBatch.of_files(self.paths, self.codes, self.buffer, self.offsets)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]:
+        return self.as_arrow().__arrow_c_array__(requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
+        return self.as_arrow().__arrow_c_stream__(requested_schema)
 
     def __dlpack__(self, **options: Any) -> Any:
         """The buffer for another library, without a copy: `torch.from_dlpack(files)`."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ArrowBatch",
     "DeviceMemory",
     "Epoch",
     "FuzzyNames",
@@ -42,6 +43,12 @@ class ArrowArray(Protocol):
     """An array of Arrow, by its C data interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
+
+@type_check_only
+class ArrowStream(Protocol):
+    """Arrays of Arrow, by its C stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
 
 def codes() -> list[tuple[int, int, str]]: ...
 def import_host_tree(
@@ -108,8 +115,26 @@ class PathSet:
     """Many paths, which every call on a batch takes."""
 
     def __new__(
-        cls, paths: Iterable[str | bytes | os.PathLike[str]] | NDArray[Any] | ArrowArray
+        cls, paths: Iterable[str | bytes | os.PathLike[str]] | NDArray[Any] | ArrowArray | ArrowStream
     ) -> PathSet: ...
+    @staticmethod
+    def under(
+        directories: str
+        | bytes
+        | os.PathLike[str]
+        | Iterable[str | bytes | os.PathLike[str]]
+        | NDArray[Any]
+        | ArrowArray
+        | ArrowStream,
+        names: Iterable[str | bytes | os.PathLike[str]] | NDArray[Any] | ArrowArray | ArrowStream,
+    ) -> PathSet:
+        """The paths of names in one directory, or of names that each have theirs.
+
+        `directories` is one path, or has a path for each name. An Arrow dictionary array of directories is
+        used as it is.
+        """
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
     @staticmethod
     def from_file(file: str | os.PathLike[str], delimiter: bytes | None = None) -> PathSet: ...
     def __len__(self) -> int: ...
@@ -129,6 +154,30 @@ class PathSet:
         Callable[[NDArray[np.uint8], NDArray[np.int64]], PathSet],
         tuple[NDArray[np.uint8], NDArray[np.int64]],
     ]: ...
+
+@final
+class ArrowBatch:
+    """Columns about many paths, for any library that takes Arrow's memory: `pyarrow.table(batch)`."""
+
+    @staticmethod
+    def of_lookup(
+        paths: PathSet, codes: NDArray[np.uint8], arrays: list[tuple[str, NDArray[Any]]]
+    ) -> ArrowBatch: ...
+    @staticmethod
+    def of_files(
+        paths: PathSet,
+        codes: NDArray[np.uint8],
+        bytes: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+    ) -> ArrowBatch: ...
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
 
 @final
 class Volume:

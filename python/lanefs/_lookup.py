@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanefs._errors import error_of
-from lanefs._lanefs import PathSet
+from lanefs._lanefs import ArrowBatch, PathSet
 
 #: The columns that `Volume.resolve` can give, beside `exists`.
 COLUMNS = (
@@ -196,10 +196,24 @@ class Lookup:
         return pandas.DataFrame(self._table())
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each path: `path`, `exists` and the columns asked for."""
+        """A `pyarrow.Table` with a row for each path: `path`, `exists` and the columns asked for.
+
+        The columns are not copied. They have nulls where a path names no file.
+        """
         import pyarrow
 
-        return pyarrow.table(self._table())
+        return pyarrow.table(self)
+
+    def as_arrow(self) -> ArrowBatch:
+        """The columns of `to_arrow` for any library that takes Arrow's memory, such as Polars."""
+        arrays = [(name, self[name]) for name in self.columns]
+        return ArrowBatch.of_lookup(self.paths, self.codes, arrays)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]:
+        return self.as_arrow().__arrow_c_array__(requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
+        return self.as_arrow().__arrow_c_stream__(requested_schema)
 
     def errors(self) -> dict[int, OSError]:
         """The exceptions of the paths that name no file, by their index."""

@@ -19,7 +19,7 @@ from lanefs._device import DeviceFiles, DeviceMemory, read_to_device
 from lanefs._epoch import Epoch
 from lanefs._file import bytes_like, open_file, writable_bytes
 from lanefs._files import Files, FilesInPlace
-from lanefs._lanefs import PathSet
+from lanefs._lanefs import ArrowBatch, PathSet
 from lanefs._lookup import Kind, Lookup
 from lanefs._paths import Path, PathCalls
 from lanefs._paths import check_least as _least
@@ -28,15 +28,20 @@ from lanefs._search import EqualFiles, FuzzyNames, Line, OnError, Scored, grep, 
 from lanefs._transfer import Counts, Difference, Report, SyncReport, counts_of
 
 
-
 class ArrowArray(Protocol):
     """An Arrow array of strings, by Arrow's C data interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
 
 
+class ArrowStream(Protocol):
+    """Arrow arrays of strings, one after the other, by Arrow's C stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
+
+
 #: Many paths.
-Paths = Union[PathSet, Iterable[Path], NDArray[Any], ArrowArray]
+Paths = Union[PathSet, Iterable[Path], NDArray[Any], ArrowArray, ArrowStream]
 Mode = Literal["r", "r+", "w", "x"]
 Engine = Literal["auto", "cpu", "gpu"]
 
@@ -188,38 +193,91 @@ class Volume(PathCalls):
 
     # Batches.
 
+    @overload
     def resolve(
         self,
         paths: Paths,
         columns: Sequence[str] = ("ino", "kind", "size", "mtime_ns"),
         *,
         follow: bool = True,
-    ) -> Lookup:
+        as_arrow: Literal[False] = False,
+    ) -> Lookup: ...
+
+    @overload
+    def resolve(
+        self,
+        paths: Paths,
+        columns: Sequence[str] = ("ino", "kind", "size", "mtime_ns"),
+        *,
+        follow: bool = True,
+        as_arrow: Literal[True],
+    ) -> ArrowBatch: ...
+
+    def resolve(
+        self,
+        paths: Paths,
+        columns: Sequence[str] = ("ino", "kind", "size", "mtime_ns"),
+        *,
+        follow: bool = True,
+        as_arrow: bool = False,
+    ) -> Lookup | ArrowBatch:
         """Looks many paths up.
 
         `columns` are names of `lanefs.COLUMNS`; `exists` is there in any case. With `follow` a
-        symbolic link in the last component stands for its target.
+        symbolic link in the last component stands for its target. Paths of `PathSet.under` are looked up
+        without putting them together.
+
+        With `as_arrow` the answer is the `ArrowBatch` of `Lookup.as_arrow`.
         """
         if isinstance(columns, str):
             raise TypeError("columns is one name; give a list of them")
         paths = path_set(paths)
         asked = [column for column in columns if column != "exists"]
         arrays = self._volume.resolve(paths, ["code", *asked], follow)
-        return Lookup(paths, {name: arrays[name] for name in ("code", *asked)})
+        found = Lookup(paths, {name: arrays[name] for name in ("code", *asked)})
+        return found.as_arrow() if as_arrow else found
+
+    @overload
+    def read(
+        self,
+        paths: Paths,
+        *,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        threads: int = 0,
+        as_arrow: Literal[False] = False,
+    ) -> Files: ...
+
+    @overload
+    def read(
+        self,
+        paths: Paths,
+        *,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        threads: int = 0,
+        as_arrow: Literal[True],
+    ) -> ArrowBatch: ...
 
     def read(
-        self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0
-    ) -> Files:
+        self,
+        paths: Paths,
+        *,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        threads: int = 0,
+        as_arrow: bool = False,
+    ) -> Files | ArrowBatch:
         """Reads many files.
 
         One bad path affects no other: `files[i]` raises its error, and `files.errors()` has all. `ranges`
         are an offset and a length for each path; bytes past the end are left out. The call uses as many
         threads as the machine has processors, up to 8, or at most `threads`.
+
+        With `as_arrow` the answer is the `ArrowBatch` of `Files.as_arrow`.
         """
         _least(threads=threads)
         paths = path_set(paths)
         buffer, offsets, codes = self._volume.read(paths, _ranges(ranges, paths), threads)
-        return Files(paths, buffer, offsets, codes)
+        files = Files(paths, buffer, offsets, codes)
+        return files.as_arrow() if as_arrow else files
 
     def view(
         self, paths: Paths, *, ranges: Sequence[tuple[int, int]] | None = None, threads: int = 0

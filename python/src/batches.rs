@@ -2,6 +2,7 @@
 
 use crate::columns::Columns;
 use crate::engine::OpenVolume;
+use crate::path_set::PathSet;
 use crate::signals::Signals;
 use lanefs::{
     Access, ByteRange, Code, Error, FileContents, FileViews, Paths, ReadFiles, ResolveOptions, Result,
@@ -17,22 +18,26 @@ const PIECE_BYTES: u64 = 64 << 20;
 /// Files of a piece of a write.
 const NEW_FILES: usize = 4096;
 
-/// Resolves paths into columns.
+/// Resolves paths into columns; names under directories without putting them together.
 ///
 /// # Errors
 /// The volume's.
 pub(crate) fn resolve(
     open: &OpenVolume,
     options: &ResolveOptions,
-    paths: Paths<'_>,
+    paths: &PathSet,
     columns: &mut Columns,
     signals: &Signals,
 ) -> Result<()> {
-    let mut start = 0;
-    while start < paths.len() {
-        let rows = start..paths.len().min(start + open.batch());
+    let (count, mut start) = (paths.count(), 0);
+    while start < count {
+        let rows = start..count.min(start + open.batch());
         start = rows.end;
-        open.resolve(options, paths.slice(rows.clone()), &mut columns.rows(rows))?;
+        let columns = &mut columns.rows(rows.clone());
+        match paths.names() {
+            Some(names) => open.resolve_names(options, names.slice(rows), columns)?,
+            None => open.resolve(options, paths.view().slice(rows), columns)?,
+        }
         if signals.raised() {
             break;
         }

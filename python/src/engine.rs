@@ -2,7 +2,7 @@
 
 use crate::publication::{LastFailure, RemoteError};
 use crate::writers::Writers;
-use lanefs::{Access, Attr, Code, ColumnsMut, EngineExt, Ino, Paths, ResolveOptions, Volume};
+use lanefs::{Access, Attr, Code, ColumnsMut, EngineExt, Ino, NamesUnder, Paths, ResolveOptions, Volume};
 use lanefs_gpu::{EngineChoice, EngineOptions, Engines, Gpu, KeptTexts, Mirrored};
 use lanefs_sync::lock::Mutex;
 use self_cell::self_cell;
@@ -226,5 +226,18 @@ impl OpenVolume {
         columns: &mut ColumnsMut<'_>,
     ) -> lanefs::Result<()> {
         self.cell.with_dependent(|_, engines| engines.resolve_into(options, paths, columns).map(drop))
+    }
+
+    /// As [`resolve`](Self::resolve), for names under directories.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub(crate) fn resolve_names(
+        &self,
+        options: &ResolveOptions,
+        names: NamesUnder<'_>,
+        columns: &mut ColumnsMut<'_>,
+    ) -> lanefs::Result<()> {
+        self.cell.with_dependent(|_, engines| engines.resolve_names_into(options, names, columns).map(drop))
     }
 }

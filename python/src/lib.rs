@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `error` | errors of the library as `OSError` |
 //! | `signals` | Ctrl-C between the pieces of a long call |
-//! | `arrow`, `path_set` | many paths: a list, a file, or memory of Arrow |
-//! | `columns` | answers about many paths, as arrays |
+//! | `arrow` | memory of Arrow, in both directions |
+//! | `text`, `names`, `path_set` | many paths: a list, a file, memory of Arrow, names under directories |
+//! | `arrow_batch` | answers about many paths, as columns of Arrow |
+//! | `columns` | the same, as arrays |
 //! | `publication` | a volume on a store |
 //! | `writers` | files that get a new content when they are closed |
 //! | `engine` | an open volume and the engine that answers its batches |
@@ -25,6 +27,7 @@
 //! | `_lanefs` | the module that Python imports |
 
 mod arrow;
+mod arrow_batch;
 mod attributes;
 mod batches;
 mod columns;
@@ -38,11 +41,13 @@ mod file;
 mod handle;
 mod image;
 mod lent;
+mod names;
 mod path_set;
 mod per_process;
 mod publication;
 mod search;
 mod signals;
+mod text;
 mod transfer;
 mod views;
 mod volume;
@@ -51,6 +56,8 @@ mod writers;
 /// The module `lanefs._lanefs`.
 #[pyo3::pymodule]
 mod _lanefs {
+    #[pymodule_export]
+    use crate::arrow_batch::ArrowBatch;
     #[pymodule_export]
     use crate::attributes::{
         chown, copy_file, getxattr, hard_link, listxattr, removexattr, setxattr, statvfs, truncate,

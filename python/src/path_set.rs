@@ -1,13 +1,16 @@
 //! Many paths: the class `PathSet`.
 
-use crate::arrow::ArrowPaths;
+use crate::arrow::{ArrowBuffer, ArrowColumn};
 use crate::error;
-use lanefs::Paths;
+use crate::names::Names;
+use crate::text::Text;
+use lanefs::{NamesUnder, Paths};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyIndexError, PyOSError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySlice, PyString};
-use std::ffi::OsStr;
+use pyo3::types::{PyCapsule, PySlice};
+use std::borrow::Cow;
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,57 +23,113 @@ pub(crate) struct PathSet {
 }
 
 enum Memory {
-    Own(Arc<lanefs::PathSet>),
-    Arrow(ArrowPaths),
+    Whole(Text),
+    Under(Box<Names>),
+}
+
+impl From<lanefs::PathSet> for PathSet {
+    fn from(set: lanefs::PathSet) -> Self {
+        PathSet { memory: Memory::Whole(set.into()) }
+    }
 }
 
 impl PathSet {
-    /// The paths, for threads that use them after the call. Those of Arrow are copied.
+    /// The paths, for threads that use them after the call. Those that another object owns are copied.
     pub(crate) fn shared(&self) -> Arc<lanefs::PathSet> {
         match &self.memory {
-            Memory::Own(set) => Arc::clone(set),
-            Memory::Arrow(paths) => Arc::new(paths.view().iter().collect()),
+            Memory::Whole(Text::Own(set)) => Arc::clone(set),
+            _ => Arc::new(self.view().iter().collect()),
         }
     }
 
     /// The paths, for a call of the library.
     pub(crate) fn view(&self) -> Paths<'_> {
         match &self.memory {
-            Memory::Own(set) => set.view(),
-            Memory::Arrow(paths) => paths.view(),
+            Memory::Whole(text) => text.view(),
+            Memory::Under(names) => names.whole().view(),
         }
+    }
+
+    /// The paths as names under directories, where they were made so.
+    pub(crate) fn names(&self) -> Option<NamesUnder<'_>> {
+        match &self.memory {
+            Memory::Whole(_) => None,
+            Memory::Under(names) => Some(names.view()),
+        }
+    }
+
+    /// The number of paths.
+    pub(crate) fn count(&self) -> usize {
+        self.names().map_or_else(|| self.view().len(), |names| names.len())
+    }
+
+    /// A path; `None` past the last.
+    fn path(&self, index: usize) -> Option<Cow<'_, [u8]>> {
+        let Some(names) = self.names() else { return self.view().get(index).map(Cow::Borrowed) };
+        (index < names.len()).then(|| {
+            let mut path = Vec::new();
+            names.append_path(index, &mut path);
+            Cow::Owned(path)
+        })
+    }
+
+    /// The paths as a column of Arrow, whose text is not copied: strings where all are UTF-8, else bytes.
+    pub(crate) fn column(slf: &Bound<'_, Self>, name: CString) -> ArrowColumn {
+        let view = slf.get().view();
+        let (mut offsets, mut end) = (Vec::with_capacity(view.len() + 1), 0);
+        offsets.push(0);
+        // Between the paths of a file there are delimiters, which a column has no place for.
+        let mut is_dense = true;
+        view.each_range(|range| {
+            is_dense &= range.start as i64 == end;
+            end = range.end as i64;
+            offsets.push(end);
+        });
+        let text = if is_dense {
+            let owner = Arc::new(slf.clone().unbind());
+            // SAFETY: the text is that of this object, or of a set that this object keeps, and never changes.
+            unsafe { ArrowBuffer::of(view.text(), owner) }
+        } else {
+            let mut text = Vec::with_capacity(view.text().len());
+            offsets.truncate(1);
+            for path in view.iter() {
+                text.extend_from_slice(path);
+                offsets.push(text.len() as i64);
+            }
+            ArrowBuffer::own(text)
+        };
+        let is_utf8 = view.iter().all(|path| std::str::from_utf8(path).is_ok());
+        let format = if is_utf8 { c"U" } else { c"Z" };
+        let buffers = vec![ArrowBuffer::none(), ArrowBuffer::own(offsets), text];
+        ArrowColumn { name, format, nulls: 0, buffers }
     }
 }
 
 #[pymethods]
 impl PathSet {
     /// Takes an iterable of str, bytes or os.PathLike, a numpy array of text, or an Arrow array of text,
-    /// which is not copied.
+    /// which is not copied where its layout is text with offsets.
     #[new]
     fn new(paths: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() {
-            let text = "paths is one path; give a list of them";
-            return Err(PyTypeError::new_err(text));
-        }
-        if paths.hasattr("__arrow_c_array__")? {
-            return Ok(PathSet { memory: Memory::Arrow(ArrowPaths::import(paths)?) });
-        }
-        // Text of a numpy array becomes str or bytes in one call.
-        let list = match paths.hasattr("__array_interface__")? {
-            true => paths.call_method0("tolist")?,
-            false => paths.clone(),
-        };
-        let items = list.try_iter().map_err(|_| {
-            let kind = paths.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
-            PyTypeError::new_err(format!(
-                "paths is {kind}; give a list of paths, an array of text or a PathSet"
-            ))
-        })?;
-        let mut set = lanefs::PathSet::new();
-        for (index, item) in items.enumerate() {
-            push(&mut set, &item?, index)?;
-        }
-        Ok(PathSet { memory: Memory::Own(set.into()) })
+        Ok(PathSet { memory: Memory::Whole(Text::of(paths, "paths")?) })
+    }
+
+    /// Takes names in one directory; with an Arrow dictionary array of directories, or a sequence of them,
+    /// each name in its own.
+    #[staticmethod]
+    fn under(directories: &Bound<'_, PyAny>, names: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(PathSet { memory: Memory::Under(Box::new(Names::of(directories, names)?)) })
+    }
+
+    /// The paths as an array of Arrow: of strings, or of bytes where one is not UTF-8.
+    #[pyo3(signature = (requested_schema = None, /))]
+    fn __arrow_c_array__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // The consumer casts where it wants another type, as the interface allows.
+        let _ = requested_schema;
+        PathSet::column(slf, CString::default()).array(slf.get().count(), slf.py())
     }
 
     /// Reads a file of paths, each of which ends with `delimiter`: a newline, if it is not given, or a NUL.
@@ -85,31 +144,31 @@ impl PathSet {
             Some(errno) => error::with_errno(errno, error.to_string(), Some(file.as_os_str().as_bytes())),
             None => PyOSError::new_err(error.to_string()),
         })?;
-        Ok(PathSet { memory: Memory::Own(set.into()) })
+        Ok(set.into())
     }
 
     fn __len__(&self) -> usize {
-        self.view().len()
+        self.count()
     }
 
     /// A path by its index, or a set of the paths of a slice.
     fn __getitem__<'py>(&self, py: Python<'py>, index: Item<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let view = self.view();
-        let count = view.len();
+        let count = self.count();
         match index {
             Item::Slice(slice) => {
-                let slice = slice.indices(count as isize)?;
+                let (view, slice) = (self.view(), slice.indices(count as isize)?);
                 let rows = (0..slice.slicelength as isize).map(|row| slice.start + row * slice.step);
                 let paths = rows.filter_map(|row| view.get(usize::try_from(row).ok()?));
-                Ok(Bound::new(py, PathSet { memory: Memory::Own(Arc::new(paths.collect())) })?.into_any())
+                let paths: lanefs::PathSet = paths.collect();
+                Ok(Bound::new(py, PathSet::from(paths))?.into_any())
             }
             Item::Index(index) => {
                 let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
-                let path = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| view.get(at));
+                let path = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.path(at));
                 let path = path.ok_or_else(|| {
                     PyIndexError::new_err(format!("index {index} of a set of {count} paths"))
                 })?;
-                Ok(error::name(path).into_pyobject(py)?.into_any())
+                Ok(error::name(&path).into_pyobject(py)?.into_any())
             }
         }
     }
@@ -127,7 +186,7 @@ impl PathSet {
             })?;
             set.push(path);
         }
-        Ok(PathSet { memory: Memory::Own(set.into()) })
+        Ok(set.into())
     }
 
     /// Makes a set of text, and of the offsets of the paths in it, one more than there are paths.
@@ -137,7 +196,7 @@ impl PathSet {
         let text = text.as_slice().map_err(|_| bad("text is not contiguous".into()))?;
         let offsets = offsets.as_slice().map_err(|_| bad("offsets is not contiguous".into()))?;
         let paths = Paths::from_offsets(text, offsets).map_err(|error| bad(error.to_string()))?;
-        Ok(PathSet { memory: Memory::Own(Arc::new(paths.iter().collect())) })
+        Ok(paths.iter().collect::<lanefs::PathSet>().into())
     }
 
     /// A pickle has two arrays: the text, and the offsets of the paths in it. With protocol 5 they may travel
@@ -154,7 +213,7 @@ impl PathSet {
     }
 
     fn __repr__(&self) -> String {
-        format!("<PathSet of {} paths>", self.view().len())
+        format!("<PathSet of {} paths>", self.count())
     }
 }
 
@@ -181,29 +240,8 @@ impl PathIterator {
         slf
     }
 
-    fn __next__(&self) -> Option<&OsStr> {
-        self.paths.get().view().get(self.next.fetch_add(1, Ordering::Relaxed)).map(error::name)
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let path = self.paths.get().path(self.next.fetch_add(1, Ordering::Relaxed));
+        path.map(|path| Ok(error::name(&path).into_pyobject(py)?.into_any())).transpose()
     }
-}
-
-/// Appends an item of a list.
-fn push(set: &mut lanefs::PathSet, item: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {
-    if let Ok(text) = item.cast::<PyString>() {
-        match text.to_str() {
-            Ok(text) => set.push(text),
-            // Surrogates stand for bytes that are not UTF-8.
-            Err(_) => set.push(
-                item.py().import("os")?.call_method1("fsencode", (text,))?.cast::<PyBytes>()?.as_bytes(),
-            ),
-        }
-    } else if let Ok(bytes) = item.cast::<PyBytes>() {
-        set.push(bytes.as_bytes());
-    } else {
-        let encoded = item.py().import("os")?.call_method1("fsencode", (item,)).map_err(|_| {
-            let kind = item.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
-            PyTypeError::new_err(format!("paths[{index}] is {kind}; a path is str, bytes or os.PathLike"))
-        })?;
-        set.push(encoded.cast::<PyBytes>()?.as_bytes());
-    }
-    Ok(())
 }

@@ -264,10 +264,10 @@ impl Volume {
         follow: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let paths = paths.get();
-        let mut columns = Columns::new(&columns, paths.view().len())?;
+        let mut columns = Columns::new(&columns, paths.count())?;
         let options = ResolveOptions { follow, ..ResolveOptions::default() };
         let failure = self.with_signals(py, None, |open, signals| {
-            batches::resolve(open, &options, paths.view(), &mut columns, signals)?;
+            batches::resolve(open, &options, paths, &mut columns, signals)?;
             Ok(open.take_device_failure())
         })?;
         failure.map_or(Ok(()), |failure| warn_of_failure(py, &failure))?;
