@@ -406,7 +406,7 @@ fn mistakes_in_the_header_are_seen() {
     let memory = HostCopy::of(&volume).expect("copied");
     let query = query(&volume, true);
     let mirror = memory.exported(&query, None);
-    let asked = questions(&paths, 3000, &mut Seeded::new(10));
+    let asked = questions(&paths, 12_000, &mut Seeded::new(10));
     let mut requests = Requests::default();
     asked.iter().for_each(|path| requests.lookup(query.base, path, true));
     let mut far = mirror.clone();
@@ -418,7 +418,7 @@ fn mistakes_in_the_header_are_seen() {
     for (right, wrong) in [
         ("&& copy <= view->bytes - L_CHUNK", ""),
         ("if (group.ballot(differs) != 0)", "if (group.ballot(differs) > 1)"),
-        ("has_components ? LANEFS_COMPONENT_NOT_FOUND : LANEFS_NOT_FOUND", "LANEFS_NOT_FOUND"),
+        ("has_components ? LANEFS_COMPONENT_NOT_FOUND", "!has_components ? LANEFS_COMPONENT_NOT_FOUND"),
         ("rest = outer[--depth];", "rest = outer[depth - 1], depth = 0;"),
         ("(i + 1) * 4, resident) <= hash", "(i + 1) * 4, resident) < hash"),
     ] {
