@@ -141,6 +141,7 @@ volume_commands! {
     Dups(dups::Dups),
     Du(du::Du),
     Map(map::Map),
+    Inventory(Box<inventory::InventoryCommand>),
     Stat(stat::Stat),
     Lookup(lookup::Lookup),
     Cat(cat::Cat),

@@ -2,21 +2,13 @@
 //!
 //! Files of one size are compared by the BLAKE3 hash of their first bytes, and those with the same first
 //! bytes by the hash of all. Two names of one file are one file.
-//!
-//! Small files are read together, and another engine may hash them ([`ContentHash`]). Large files are read
-//! piece by piece, so that none has to fit into memory, and the CPU engine hashes the pieces.
 
-use crate::batch::{self, Candidate, Job, Jobs, LARGE_BYTES};
+use crate::batch::{Candidate, LARGE_BYTES};
 use crate::content_hash::{ContentHash, CpuHash};
 use crate::error::{Error, FileError, Result};
-use crate::file::FileReader;
-use crate::ordered::in_order;
+use crate::hash_files::{FIRST_BYTES, Hashes, Part, hashes};
 use lanefs::{Ino, Volume};
 use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
-
-/// First bytes by which large files are told apart before they are read whole.
-const FIRST_BYTES: u64 = 64 << 10;
 
 /// Files of the same content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +43,6 @@ pub struct Duplicates {
 struct File {
     candidate: Candidate,
     paths: Vec<Vec<u8>>,
-}
-
-/// Which bytes of a file are hashed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    First,
-    All,
 }
 
 /// Finds the files of the same content, on up to `threads` threads. `failed` learns of files that could not
@@ -142,9 +127,6 @@ struct Search<'s> {
     result: Duplicates,
 }
 
-/// Hashes of the files of a job, or why there is none.
-type Hashes = Vec<std::result::Result<[u8; 32], FileError>>;
-
 impl Search<'_> {
     /// Splits groups of files by a hash. Those with one file are left out.
     fn split(&mut self, groups: Vec<Vec<File>>, part: Part) -> Result<Vec<([u8; 32], Vec<File>)>> {
@@ -169,63 +151,19 @@ impl Search<'_> {
     }
 
     fn hashes(&mut self, files: &[File], part: Part) -> Result<Hashes> {
-        let (volume, hasher) = (self.volume, self.hasher);
         let mut candidates = files.iter().map(|file| file.candidate.clone());
-        let mut jobs = Jobs::new(|| candidates.next());
-        let mut hashes = Hashes::new();
-        let (progress, stops, all) = (self.progress, self.stops, files.len() as u64);
-        in_order(
+        let (progress, all) = (self.progress, files.len() as u64);
+        let hashes = hashes(
+            self.hasher,
+            self.volume,
+            &mut || candidates.next(),
             self.threads,
-            || jobs.next().filter(|_| !stops()),
-            || |job| hash_job(hasher, volume, job, part, stops),
-            |done: Hashes| {
-                hashes.extend(done);
-                progress(hashes.len() as u64, all);
-                if stops() { Err(Error::Interrupted) } else { Ok(()) }
-            },
+            part,
+            &|done| progress(done, all),
+            self.stops,
         )?;
-        if stops() {
-            return Err(Error::Interrupted);
-        }
         let bytes = |file: &File| if part == Part::First { FIRST_BYTES } else { file.candidate.size };
         self.result.read += files.iter().map(bytes).sum::<u64>();
         Ok(hashes)
     }
-}
-
-fn hash_job(
-    hasher: &dyn ContentHash,
-    volume: &Volume,
-    job: Job,
-    part: Part,
-    stops: &dyn Fn() -> bool,
-) -> Hashes {
-    match job {
-        Job::Large(file) => vec![hash_large(volume, &file, part, stops).map_err(FileError::of)],
-        Job::Small(files) => {
-            let mut hashes = Hashes::with_capacity(files.len());
-            batch::read(volume, &files, stops, |_, contents| {
-                let texts: Vec<&[u8]> =
-                    contents.iter().map(|one| *one.as_ref().unwrap_or(&&[][..])).collect();
-                let found = hasher.hash(&texts);
-                debug_assert_eq!(found.len(), texts.len(), "a hash for each text");
-                let hash = |(one, hash): (std::result::Result<&[u8], _>, _)| one.map(|_| hash);
-                hashes
-                    .extend(contents.into_iter().zip(found).map(|one| hash(one).map_err(FileError::Volume)));
-            });
-            hashes
-        }
-    }
-}
-
-fn hash_large(
-    volume: &Volume,
-    file: &Candidate,
-    part: Part,
-    stops: &dyn Fn() -> bool,
-) -> std::io::Result<[u8; 32]> {
-    let most = if part == Part::First { FIRST_BYTES } else { u64::MAX };
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(FileReader::new(volume, file.ino, stops).take(most))?;
-    Ok(*hasher.finalize().as_bytes())
 }

@@ -13,7 +13,7 @@
 //! | `query`, `paint`, `output` | what matches; how it is shown |
 //! | `required`, `prefilter` | what each match has; an engine that looks for that first |
 //! | `grep` | lines that match |
-//! | `content_hash` | engines that hash contents |
+//! | `content_hash`, `hash_files` | engines that hash contents; the hashes of many files |
 //! | `duplicates` | files of the same content |
 //! | [`fuzzy`] | paths that a query matches, by score |
 //! | `device` | the GPU engine, as these searches use it (feature `gpu`) |
@@ -30,6 +30,7 @@ mod error;
 mod file;
 pub mod fuzzy;
 mod grep;
+mod hash_files;
 mod ordered;
 mod output;
 mod paint;
@@ -45,6 +46,7 @@ pub use device::{DeviceHash, DeviceRanks, DeviceSearch};
 pub use duplicates::{DuplicateFiles, Duplicates, duplicates, duplicates_by};
 pub use error::{Error, FileError, Result};
 pub use grep::{Found, Grep};
+pub use hash_files::{Hashes, hash_files};
 pub use output::{Form, Lines, OutputOptions};
 pub use prefilter::{Prefilter, Text};
 pub use query::{Binary, Case, QueryOptions};

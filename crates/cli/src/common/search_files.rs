@@ -147,7 +147,7 @@ const TOO_LARGE: &str = "it is left out; --max-expansion 0 reads it";
 
 /// The path from the root directory on, without `.` and `..`, as its text says. (Links are not followed: the
 /// path of a file in the output is that of the link, too.)
-fn absolute(cwd: &[u8], path: &[u8]) -> Vec<u8> {
+pub fn absolute(cwd: &[u8], path: &[u8]) -> Vec<u8> {
     let from = if path.starts_with(b"/") { &b""[..] } else { cwd };
     let mut names: Vec<&[u8]> = Vec::new();
     for name in path::components(from).chain(path::components(path)) {

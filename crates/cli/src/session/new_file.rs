@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Permissions of a new file, without those that the umask takes.
@@ -65,16 +65,35 @@ impl NewFile {
     /// # Errors
     /// Names the file: the host's.
     pub fn write(self, content: &[u8]) -> Outcome {
-        let (file, is_special) = match &self.target {
-            NewFileKind::Temporary(file) => (file.file(), false),
-            NewFileKind::Special(file) => (file, true),
+        self.writer()?.write_all(content).map_err(|error| self.failure(&error))?;
+        self.finish()
+    }
+
+    /// Returns the file for a writer of the content, whose errors are [`failure`](Self::failure)s.
+    ///
+    /// # Errors
+    /// Names the file: the host's.
+    pub fn writer(&self) -> Result<File, Failure> {
+        let file = match &self.target {
+            NewFileKind::Temporary(file) => file.file(),
+            NewFileKind::Special(file) => file,
         };
-        let file = file.try_clone().map(File::from);
-        let written = file.and_then(|mut file| file.write_all(content));
-        written.map_err(|error| match error.kind() {
-            ErrorKind::BrokenPipe if is_special => Failure::BrokenPipe,
-            _ => Failure::host(&self.name, &error),
-        })?;
+        file.try_clone().map(File::from).map_err(|error| self.failure(&error))
+    }
+
+    /// Converts an error of writing.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        match (error.kind(), &self.target) {
+            (ErrorKind::BrokenPipe, NewFileKind::Special(_)) => Failure::BrokenPipe,
+            _ => Failure::host(&self.name, error),
+        }
+    }
+
+    /// Gives the file its name, once its content is written.
+    ///
+    /// # Errors
+    /// Names the file: the host's.
+    pub fn finish(self) -> Outcome {
         match self.target {
             NewFileKind::Special(_) => Ok(()),
             NewFileKind::Temporary(file) => {

@@ -98,6 +98,7 @@ const RUNS: &[&str] = &[
     "pick IMAGE --filter a",
     "grep IMAGE -c y /",
     "dups IMAGE",
+    "inventory IMAGE --digest -o DIR/v.parquet",
     "du IMAGE -a /",
     "map IMAGE --svg DIR/map.svg",
     "stat IMAGE /a",

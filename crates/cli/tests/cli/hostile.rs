@@ -55,6 +55,7 @@ const PROGRAMS: &[&str] = &[
     "scrub IMAGE",
     "grep IMAGE -c a /",
     "dups IMAGE",
+    "inventory IMAGE --digest -o DIR/v.parquet",
     "map IMAGE --svg DIR/map.svg",
     "find IMAGE --fuzzy ab /",
     "du IMAGE --top 5 /",

@@ -218,6 +218,7 @@ const READING: &[&str] = &[
     "cat /d/f",
     "grep content /",
     "dups /",
+    "inventory / -o OUT",
     "xattr list /d/f",
     "info",
     "fsck",
