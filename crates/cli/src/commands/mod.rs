@@ -19,6 +19,7 @@ pub mod grow;
 pub mod import;
 pub mod info;
 pub mod inspect;
+pub mod join;
 pub mod ln;
 pub mod lookup;
 pub mod ls;

@@ -16,6 +16,7 @@ mod hostile;
 mod hostile_files;
 mod imports;
 mod impostors;
+mod joins;
 #[path = "../../../fs/tests/it/check/log_writer.rs"]
 mod log_writer;
 mod lookup;
