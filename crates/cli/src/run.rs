@@ -66,6 +66,7 @@ fn opens_a_volume(command: &Program) -> bool {
             | Program::Diff(_)
             | Program::Shell(_)
             | Program::Publish(_)
+            | Program::Join(_)
             | Program::Umount(_)
             | Program::Top(_)
     )
@@ -103,6 +104,7 @@ fn execute(command: Program) -> u8 {
         Program::Pull(pull) => exit_code(pull.execute().map(|()| exit::OK)),
         Program::Remote(remote) => exit_code(remote.execute().map(|()| exit::OK)),
         Program::Publish(publish) => exit_code(publish.execute().map(|()| exit::OK)),
+        Program::Join(join) => exit_code(join.execute().map(|()| exit::OK)),
         Program::Mount(mount) => exit_code(mount.execute(on_mounted)),
         Program::Umount(umount) => exit_code(umount.execute().map(|()| exit::OK)),
         Program::Top(top) => exit_code(top.execute()),

@@ -16,6 +16,7 @@
 //! | [`dir`], `inodes`, `journal`, `pointer`, `space`, `xattr` | the structures |
 //! | `checksum`, `ties` | checksums of blocks; order among names with one hash |
 //! | [`superblock`] | the superblock |
+//! | `relocate` | blocks of a volume as a part of a larger one |
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod journal;
 mod kind;
 mod layout;
 mod pointer;
+mod relocate;
 mod space;
 pub mod superblock;
 mod ties;
@@ -46,6 +48,7 @@ pub use journal::*;
 pub use kind::{BlockKind, FileKind};
 pub use layout::{Array, Field, FieldInfo, Layout, Word};
 pub use pointer::{BlockSize, DirRoot, InvalidPointer, Pointer};
+pub use relocate::{LeadsOut, Relocation, RootAlias};
 pub use space::{SumPlace, chunk_entry, chunk_header, group, sums, sums_chunk};
 pub use xattr::xattr_block;
 

@@ -96,8 +96,8 @@ pub use inspection::watch::Watch;
 pub use lanefs_format as format;
 pub use lanefs_format::{Code, FileKind, InodeSize};
 pub use lanefs_store::{
-    Choice, Device, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice, Read,
-    ReadErrors, StoreStats as Stats, Watched, Write, has_writer, host_path, host_xattr,
+    BlockOrigin, Choice, Device, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice,
+    Origins, Read, ReadErrors, StoreStats as Stats, Watched, Write, has_writer, host_path, host_xattr,
 };
 pub use mounted::dir_table::DirectoryTableStats;
 pub use running::volume::Volume;

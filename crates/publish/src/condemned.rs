@@ -183,6 +183,32 @@ pub(crate) fn secure(objects: &Objects, seen: Seen, root: Vec<u8>, packs: &HashS
     check_packs(objects, seen, Some(&version), packs)
 }
 
+/// Writes the root of a join, as [`secure`] does that of a volume. The roots of its `shards` were written
+/// again after the list was `seen`: so they are young, and what they name is needed, for each census since.
+///
+/// # Errors
+/// [`Error::Condemned`], also where the list has changed: then nobody knows what of the shards was deleted;
+/// the store's.
+pub(crate) fn secure_join(
+    objects: &Objects,
+    seen: Seen,
+    root: Vec<u8>,
+    shards: &BTreeSet<Hash>,
+) -> Result<()> {
+    let version = Hash::of(&root);
+    let object = root::object(&version);
+    objects.store.write(&object, root).map_err(|error| objects.failed(&object, error))?;
+    let list = read(objects)?.map(|(list, _)| list);
+    let is_taken = list.as_ref().is_some_and(|list| {
+        list.state == ListState::Deleting
+            && (list.versions.contains(&version) || !list.versions.is_disjoint(shards))
+    });
+    match !is_taken && Seen::of(list.as_ref()) == seen {
+        true => Ok(()),
+        false => Err(Error::Condemned(objects.store.name())),
+    }
+}
+
 fn check_packs(objects: &Objects, seen: Seen, version: Option<&Hash>, packs: &HashSet<Hash>) -> Result<()> {
     let list = read(objects)?.map(|(list, _)| list);
     let refused = || Err(Error::Condemned(objects.store.name()));

@@ -93,6 +93,26 @@ pub enum Error {
         /// UUID of the volume that it has.
         there: String,
     },
+    /// The tag names a join, which no volume replaces.
+    #[error("{0}: the tag names a join of shards, which `lanefs join` changes; publish to another tag")]
+    IsJoin(String),
+    /// The tag names a version of one volume.
+    #[error("{0}: the tag names versions of one volume, and not a join; choose another tag for the join")]
+    NotAJoin(String),
+    /// A join is not one volume.
+    #[error(
+        "{0}: joins shards, which have no image as one; write its tree by `lanefs export`, or pull a shard by \
+         its version, which `lanefs remote info` shows"
+    )]
+    NoImage(String),
+    /// A shard that cannot be a part of the join.
+    #[error("shard {prefix}: {why}")]
+    Shard {
+        /// Its prefix.
+        prefix: String,
+        /// The reason.
+        why: String,
+    },
     /// Another publisher replaced the tag meanwhile.
     #[error("{0}: another publisher replaced the tag meanwhile; publish again to publish on top of it")]
     TagMoved(String),

@@ -42,7 +42,7 @@
 //! | `reading` | the way from a store to a device: fetches, caches, the manifest, reads ahead |
 //! | `publication` | a version that is open |
 //! | `location`, `versions` | URLs; tags |
-//! | `publish` | writing a version |
+//! | `publish`, `join` | writing a version, of one volume and of shards |
 //! | `prune`, `pull`, `verify` | removing versions; images; verification of a store |
 //!
 //! # Invariants
@@ -56,6 +56,7 @@
 mod condemned;
 mod error;
 mod format;
+mod join;
 mod location;
 #[cfg(test)]
 mod mutations;
@@ -71,17 +72,22 @@ mod versions;
 
 pub use error::{Error, Result, StoreError};
 pub use format::hash::Hash;
+pub use format::join::Shard;
 pub use format::layout::{STRUCTURES, VERSION};
 pub use format::root::{Facts, Tag};
+pub use join::{JoinOptions, JoinReport, Receipt, family_seed, join};
 pub use lanefs::host_path::user_cache as default_cache;
 pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
-pub use publish::{DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish};
+pub use publish::{
+    DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish, publish_shard,
+};
 pub use pull::{PullOptions, PullReport};
 pub use reading::cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
-pub use reading::device::{OnFailure, PublicationDevice};
+pub use reading::device::OnFailure;
 pub use reading::fetch::Counts;
+pub use reading::publication_device::PublicationDevice;
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};
 pub use versions::{VersionInfo, delete_tag, set_tag, tags, versions};

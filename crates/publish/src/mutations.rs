@@ -129,7 +129,7 @@ fn root() -> Root {
         data_bytes: 50_000,
     };
     let ranges = vec![Range { pack: pack(), offset: 100, bytes: 70_000 }];
-    Root { format: VERSION, facts, level: 0, pages: pages.collect(), ranges }
+    Root { format: VERSION, facts, level: 0, pages: pages.collect(), ranges, join: None }
 }
 
 #[test]

@@ -372,22 +372,33 @@ impl PruneJob<'_> {
             let tag = tag.map_err(|error| self.needed_by(&name, error))?;
             tagged.insert(tag.version, name);
         }
-        let mut wanted: HashSet<Hash> = tagged.keys().copied().collect();
+        let mut wanted = self.newest(&census.versions)?;
         if let Some(young) = young {
             let young = census.versions.iter().filter(|(_, object)| object.modified >= young);
             wanted.extend(young.map(|(name, _)| *name));
         }
-        wanted.extend(self.newest(&census.versions)?);
-        let all = wanted.len() as u64;
-        for (done, version) in wanted.into_iter().enumerate() {
-            let goes_on = || (self.progress)(done as u64, all);
+        // Those with tags, which come from the end, and their shards come first: in them damage is an error.
+        wanted.extend(tagged.keys());
+        while let Some(version) = wanted.pop() {
+            if !census.needed_versions.insert(version) {
+                continue;
+            }
+            let (done, all) = (census.needed_versions.len() as u64, census.versions.len() as u64);
+            let goes_on = || (self.progress)(done.min(all), all);
             if !goes_on() {
                 return Err(Error::Interrupted);
             }
-            census.needed_versions.insert(version);
             let packs = &mut census.needed_packs;
-            let added = Manifest::open(&self.fetcher, version, MAX_ROOT_BYTES)
-                .and_then(|(manifest, _)| add_packs(&self.fetcher, &manifest, packs, &goes_on));
+            let added = Manifest::open(&self.fetcher, version, MAX_ROOT_BYTES).and_then(|(manifest, _)| {
+                // A join needs its shards, as the tag does that names it.
+                for shard in manifest.root.join.iter().flat_map(|join| &join.shards) {
+                    wanted.push(shard.version);
+                    if let Some(name) = tagged.get(&version).cloned() {
+                        tagged.entry(shard.version).or_insert(name);
+                    }
+                }
+                add_packs(&self.fetcher, &manifest, packs, &goes_on)
+            });
             match added {
                 // A version that nobody can read needs nothing; with a tag it is one to be mended first.
                 Err(error) if error.is_broken_object() => {

@@ -2,14 +2,17 @@
 
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
+use crate::format::join::Shard;
 use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
 use crate::format::root::{Facts, Named, Tag};
 use crate::objects::Objects;
 use crate::reading::ahead;
 use crate::reading::cache::Cache;
-use crate::reading::device::{OnFailure, PublicationDevice};
+use crate::reading::device::{OnFailure, VersionDevice};
 use crate::reading::fetch::{Counts, Fetcher};
+use crate::reading::join::{JoinDevice, OpenJoin};
 use crate::reading::manifest::Manifest;
+use crate::reading::publication_device::{AnyDevice, PublicationDevice};
 use crate::reading::read_ahead::ReadAhead;
 use crate::store::{Stamp, Store};
 use lanefs::format::superblock::Superblock;
@@ -81,8 +84,15 @@ pub struct ReadOptions {
     pub ahead: u64,
     /// Data that comes next is fetched before it is asked for, where a reader goes by positions.
     pub reads_ahead: bool,
+    /// Shards of a join that are open at the same time at most: each has up to 4 MiB of pages in memory.
+    pub open_shards: usize,
     /// Function that learns of reads that failed.
     pub on_failure: Option<OnFailure>,
+}
+
+impl ReadOptions {
+    /// Shards of a join that are open at the same time, by default.
+    pub const OPEN_SHARDS: usize = 64;
 }
 
 impl Default for ReadOptions {
@@ -93,6 +103,7 @@ impl Default for ReadOptions {
             memory: 64 << 20,
             ahead: 16 << 20,
             reads_ahead: true,
+            open_shards: Self::OPEN_SHARDS,
             on_failure: None,
         }
     }
@@ -102,8 +113,27 @@ impl Default for ReadOptions {
 pub struct Publication {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) manifest: Arc<Manifest>,
+    /// The shards of a join.
+    join: Option<Arc<OpenJoin>>,
     read_ahead: Option<Arc<ReadAhead>>,
+    /// Options by which a newer version is opened.
+    shards: ShardOptions,
     on_failure: Option<OnFailure>,
+}
+
+/// Options for the shards of a join.
+#[derive(Clone, Copy)]
+struct ShardOptions {
+    open: usize,
+    read_ahead: Option<u64>,
+}
+
+impl ShardOptions {
+    /// Makes the state of a join; `None` for one volume.
+    fn join(self, fetcher: &Arc<Fetcher>, manifest: &Manifest) -> Option<Arc<OpenJoin>> {
+        let join = manifest.root.join.as_ref()?;
+        Some(Arc::new(OpenJoin::new(Arc::clone(fetcher), manifest, join, self.open, self.read_ahead)))
+    }
 }
 
 impl Publication {
@@ -124,10 +154,14 @@ impl Publication {
             ahead::fetch(&fetcher, &manifest, options.ahead)?;
         }
         let read_ahead = options.reads_ahead.then(|| ReadAhead::new(options.memory).into());
+        let memory = options.reads_ahead.then_some(options.memory);
+        let shards = ShardOptions { open: options.open_shards, read_ahead: memory };
         Ok(Publication {
+            join: shards.join(&fetcher, &manifest),
             fetcher,
             manifest: manifest.into(),
             read_ahead,
+            shards,
             on_failure: options.on_failure.clone(),
         })
     }
@@ -146,8 +180,10 @@ impl Publication {
         let fetcher = Arc::clone(&self.fetcher);
         // Nothing is read ahead: most pieces are here.
         let (manifest, _) = Manifest::open_named(&fetcher, named)?;
-        let (read_ahead, on_failure) = (self.read_ahead.clone(), self.on_failure.clone());
-        Ok(Some(Publication { fetcher, manifest: manifest.into(), read_ahead, on_failure }))
+        let (read_ahead, on_failure, shards) =
+            (self.read_ahead.clone(), self.on_failure.clone(), self.shards);
+        let join = shards.join(&fetcher, &manifest);
+        Ok(Some(Publication { fetcher, manifest: manifest.into(), join, read_ahead, shards, on_failure }))
     }
 
     /// Returns the version.
@@ -158,6 +194,29 @@ impl Publication {
     /// Returns the facts that the root states.
     pub fn facts(&self) -> Facts {
         self.manifest.root.facts
+    }
+
+    /// Returns the shards of a join, by their prefixes; the first one is the frame. `None` for one volume.
+    pub fn shards(&self) -> Option<&[Shard]> {
+        self.join.as_ref().map(|open| &open.join.shards[..])
+    }
+
+    /// Opens a shard of a join, by its number, as the version that it is. Both share their memory, the local
+    /// cache and the counts of requests.
+    ///
+    /// # Errors
+    /// The store's; a damaged root; a version that is not what the join says of it.
+    pub fn shard(&self, number: usize) -> Result<Publication> {
+        let open = self.join.as_ref().ok_or(Error::Interrupted)?;
+        let device = open.shard(number)?;
+        Ok(Publication {
+            fetcher: device.fetcher,
+            manifest: device.manifest,
+            join: None,
+            read_ahead: device.read_ahead,
+            shards: self.shards,
+            on_failure: self.on_failure.clone(),
+        })
     }
 
     /// True where the version binds the content that its publisher saw. One of version 2 of the format binds
@@ -210,12 +269,16 @@ impl Publication {
 
     /// Returns the bytes of the version as a device.
     pub fn device(&self) -> PublicationDevice {
-        PublicationDevice {
-            fetcher: Arc::clone(&self.fetcher),
-            manifest: Arc::clone(&self.manifest),
-            read_ahead: self.read_ahead.clone(),
-            on_failure: self.on_failure.clone(),
-        }
+        let on_failure = self.on_failure.clone();
+        PublicationDevice(match &self.join {
+            Some(open) => AnyDevice::Join(JoinDevice { state: Arc::clone(open), on_failure }),
+            None => AnyDevice::Version(VersionDevice {
+                fetcher: Arc::clone(&self.fetcher),
+                manifest: Arc::clone(&self.manifest),
+                read_ahead: self.read_ahead.clone(),
+                on_failure,
+            }),
+        })
     }
 }
 

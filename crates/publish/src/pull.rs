@@ -74,8 +74,8 @@ impl Publication {
     /// The image is the same volume, with the same UUID.
     ///
     /// # Errors
-    /// [`Error::Host`] where the image exists, or another pull writes it, or the host fails;
-    /// [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
+    /// [`Error::NoImage`] for a join; [`Error::Host`] where the image exists, or another pull writes it, or
+    /// the host fails; [`Error::Interrupted`]; the store's; damaged objects. There is no image then.
     pub fn pull(&self, image: &Path, progress: OnProgress<'_>) -> Result<PullReport> {
         self.pull_with(image, &PullOptions::default(), progress)
     }
@@ -90,6 +90,9 @@ impl Publication {
         options: &PullOptions,
         progress: OnProgress<'_>,
     ) -> Result<PullReport> {
+        if self.shards().is_some() {
+            return Err(Error::NoImage(self.shown()));
+        }
         check_absent(image)?;
         self.check_closed()?;
         let mut part = UnnamedImage::open(image, self.version(), self.facts().volume_bytes)?;

@@ -42,6 +42,16 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// Adds the parts of a shard. A pack that two shards share counts twice.
+    fn add(&mut self, other: &Inventory) {
+        self.pages += other.pages;
+        self.pieces += other.pieces;
+        self.blocks += other.blocks;
+        self.stored_bytes += other.stored_bytes;
+        self.packs += other.packs;
+        self.pack_bytes += other.pack_bytes;
+    }
+
     /// True where the blocks may be more than [`Publication::pull_with`] takes by this bound. (Those of
     /// zeros do not count there.)
     pub fn expands(&self, max_expansion: u32) -> bool {
@@ -61,12 +71,19 @@ pub struct Verified {
 }
 
 impl Publication {
-    /// Counts what the version consists of. Reads the pages of the manifest. `progress` is called with pages,
-    /// of which the number is not known (0).
+    /// Counts what the version consists of, a join of all its shards. Reads the pages of the manifest.
+    /// `progress` is called with pages, of which the number is not known (0).
     ///
     /// # Errors
     /// [`Error::Interrupted`]; the store's; a damaged page.
     pub fn inventory(&self, progress: OnProgress<'_>) -> Result<Inventory> {
+        if let Some(shards) = self.shards() {
+            let mut all = Inventory::default();
+            for number in 0..shards.len() {
+                all.add(&self.shard(number)?.inventory(progress)?);
+            }
+            return Ok(all);
+        }
         let mut parts = Parts::default();
         self.manifest.walk(&self.fetcher, |_, page, parsed| {
             parts.add(page, parsed);
@@ -76,9 +93,10 @@ impl Publication {
         Ok(parts.inventory())
     }
 
-    /// Reads the root, all pages and pieces of the version and the footers of its packs, and verifies them,
-    /// the content of pieces by each reference too, where the version [binds](Publication::is_bound) it. Root
-    /// and pieces come from the store, and so do the pages where the publication was opened without a cache.
+    /// Reads the root, all pages and pieces of the version and the footers of its packs, of a join those of
+    /// all its shards, one by one, and verifies them, the content of pieces by each reference too, where the
+    /// version [binds](Publication::is_bound) it. Root and pieces come from the store, and so do the pages
+    /// where the publication was opened without a cache.
     /// `progress` is called with stored bytes.
     ///
     /// # Errors
@@ -89,6 +107,15 @@ impl Publication {
         let version = self.version();
         let root = self.fetcher.objects.read_named(&root::object(&version), &version, MAX_ROOT_BYTES as u64);
         root.map(drop).or_else(|error| result.note(error))?;
+        if let Some(shards) = self.shards() {
+            for number in 0..shards.len() {
+                match self.shard(number).and_then(|shard| shard.verify(progress)) {
+                    Ok(verified) => result.add(verified),
+                    Err(error) => result.note(error)?,
+                }
+            }
+            return Ok(result);
+        }
         let parts = self.verify_pages(&mut result, progress)?;
         result.sound = parts.inventory();
         self.verify_pieces(&parts, &mut result, progress)?;
@@ -175,6 +202,14 @@ impl Publication {
 }
 
 impl Verified {
+    /// Adds what was found in a shard.
+    fn add(&mut self, other: Verified) {
+        self.sound.add(&other.sound);
+        self.found += other.found;
+        let room = MAX_FINDINGS.saturating_sub(self.findings.len());
+        self.findings.extend(other.findings.into_iter().take(room));
+    }
+
     /// Notes a part that is damaged or missing. Other errors say nothing of the store's objects.
     fn note(&mut self, error: Error) -> Result<()> {
         if !error.is_broken_object() {

@@ -3,6 +3,7 @@
 use crate::condemned;
 use crate::error::{Error, Result, StoreError};
 use crate::format::hash::Hash;
+use crate::format::join::Join;
 use crate::format::layout::MAX_ROOT_BYTES;
 use crate::format::packs;
 use crate::format::page::Page;
@@ -11,8 +12,9 @@ use crate::objects::Objects;
 use crate::publication::{Reference, TAGS, read_tag, tag_object};
 use crate::reading::fetch::Fetcher;
 use crate::reading::manifest::Manifest;
+use crate::reading::threads;
 use crate::store::{Listed, Stamp, Store};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// A version in a store.
@@ -67,6 +69,9 @@ pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>>
     Ok(tags)
 }
 
+/// Roots of shards that are read and written at the same time.
+const REQUESTS: usize = 32;
+
 /// True for an object that is too large for a tag, and is not read as one.
 fn is_too_large(object: &Listed) -> bool {
     object.bytes > Tag::MAX_BYTES as u64
@@ -112,6 +117,15 @@ pub fn set_tag(
         let there = uuid::Uuid::from_bytes(present.uuid).to_string();
         return Err(Error::OtherVolume { tag: shown(), there });
     }
+    let tag = Tag { version, root_bytes: root.len() as u32, uuid: facts.uuid, published: now };
+    let content = tag.encode(&root);
+    if let Some(join) = &manifest.root.join {
+        let seen = condemned::spare(&objects, &version, &HashSet::new())?;
+        let renewed = renew(&fetcher, join, None, &|_, _| true)?;
+        condemned::secure_join(&objects, seen, root, &renewed)?;
+        replace_tag(&objects, name, &tag, content, found.map(|(_, stamp)| stamp))?;
+        return Ok(before);
+    }
     let mut packs = HashSet::new();
     add_packs(&fetcher, &manifest, &mut packs, &|| true)?;
     // As a publisher does: the list first, then what is there.
@@ -121,11 +135,38 @@ pub fn set_tag(
     if let Some(missing) = packs.iter().find(|pack| !there.contains(pack)) {
         return Err(objects.failed(&packs::object(missing), StoreError::Missing));
     }
-    let tag = Tag { version, root_bytes: root.len() as u32, uuid: facts.uuid, published: now };
-    let content = tag.encode(&root);
     condemned::secure(&objects, seen, root, &packs)?;
     replace_tag(&objects, name, &tag, content, found.map(|(_, stamp)| stamp))?;
     Ok(before)
+}
+
+/// Writes the roots of all shards of a join again, but of those that `needed` has: then each census counts
+/// what they name as needed. Returns their versions.
+pub(crate) fn renew(
+    fetcher: &Fetcher,
+    join: &Join,
+    needed: Option<&Join>,
+    progress: &dyn Fn(u64, u64) -> bool,
+) -> Result<BTreeSet<Hash>> {
+    let versions = |join: &Join| join.shards.iter().map(|shard| shard.version).collect::<BTreeSet<Hash>>();
+    let mut renewed = versions(join);
+    for version in needed.into_iter().flat_map(versions) {
+        renewed.remove(&version);
+    }
+    let all: Vec<Hash> = renewed.iter().copied().collect();
+    for (done, part) in all.chunks(REQUESTS).enumerate() {
+        if !progress((done * REQUESTS) as u64, all.len() as u64) {
+            return Err(Error::Interrupted);
+        }
+        let objects = &fetcher.objects;
+        let done = threads::map(REQUESTS, part.to_vec(), |version| {
+            let object = root::object(&version);
+            let bytes = objects.read_named(&object, &version, MAX_ROOT_BYTES as u64)?;
+            objects.store.write(&object, bytes).map_err(|error| objects.failed(&object, error))
+        });
+        done.into_iter().collect::<Result<()>>()?;
+    }
+    Ok(renewed)
 }
 
 /// Replaces a tag that is still the one that was read. `content` is its encoding.

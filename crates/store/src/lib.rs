@@ -46,8 +46,8 @@ mod vocabulary;
 mod writing;
 
 pub use device::{
-    Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut, MemoryDevice,
-    OpeningLock, Overlay, Read, ReadErrors, Write, has_writer,
+    BlockOrigin, Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut,
+    MemoryDevice, OpeningLock, Origins, Overlay, Read, ReadErrors, Write, has_writer,
 };
 pub use inspection::scrub::{IdleReads, ScrubbedData};
 pub use inspection::stats::StoreStats;

@@ -9,6 +9,7 @@ use crate::text::{bytes, mode, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{Code, CreateOptions, InodeSize, Volume};
+use lanefs_publish::family_seed;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -36,6 +37,9 @@ pub struct Mkfs {
     /// Identity of the volume [default: random]
     #[arg(long, value_parser = parse_uuid)]
     uuid: Option<[u8; 16]>,
+    /// Name of a family: volumes of one family can be the shards of one join (see `lanefs join`)
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
     /// Keep no checksums of file data, and overwrite them in place
     #[arg(long)]
     no_data_checksums: bool,
@@ -66,7 +70,7 @@ impl Mkfs {
             force: self.force,
             label: self.label.clone(),
             uuid: self.uuid,
-            seed: None,
+            seed: self.family.as_deref().map(family_seed),
             data_checksums: !self.no_data_checksums,
             mode: self.mode,
         };

@@ -20,6 +20,7 @@ pub mod import;
 pub mod info;
 pub mod inspect;
 pub mod inventory;
+pub mod join;
 pub mod ln;
 pub mod lookup;
 pub mod ls;

@@ -2,7 +2,8 @@
 
 use crate::session::image::{self, Image};
 use crate::session::mounted;
-use crate::session::publication::{self, LocationParser};
+use crate::session::publication::{self, Destination, DestinationParser};
+use crate::session::receipts;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, exit, interrupt};
@@ -15,10 +16,12 @@ use lanefs::{Access, OpenOptions, UsedBlocks, Volume};
 use lanefs_fuse::RemoteSnapshot;
 use lanefs_fuse::client::MountedVolume;
 use lanefs_publish::{
-    DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Reference, Snapshot, Source, publish,
+    DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Receipt, Reference, Snapshot, Source,
+    publish, publish_shard,
 };
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Levels of zstd.
 const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
@@ -36,6 +39,7 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
   lanefs publish photos.lane file:///srv/photos#draft --dry-run
   lanefs publish /mnt file:///srv/photos
   lanefs publish photos.lane s3://bucket/photos --endpoint http://localhost:9000
+  lanefs publish photos.lane file:///srv/joined --prefix /photos --receipt photos.json
   lanefs ls file:///srv/photos#draft /
   lanefs mount file:///srv/photos /mnt")]
 pub struct Publish {
@@ -43,8 +47,8 @@ pub struct Publish {
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     image: Image,
     /// The store, and a tag: file:///DIRECTORY[#TAG], s3://BUCKET/FOLDER[#TAG], gs://... or az://...
-    #[arg(value_name = "URL", value_parser = LocationParser)]
-    to: Location,
+    #[arg(value_name = "URL", value_parser = DestinationParser)]
+    to: Destination,
     /// Level of compression
     #[arg(long, value_name = "LEVEL", default_value_t = DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(LEVELS))]
     level: i32,
@@ -54,6 +58,14 @@ pub struct Publish {
     /// Read and check all that is taken over from the version before, and replace what is damaged
     #[arg(long)]
     check: bool,
+    /// Publish the volume as the shard of a join that has it at this path (see `lanefs join`)
+    ///
+    /// No tag is moved, unless URL names one. Without --receipt the receipt is printed, and no report.
+    #[arg(long, value_name = "PATH")]
+    prefix: Option<String>,
+    /// File for the receipt of the shard: one line of JSON for `lanefs join`
+    #[arg(long, value_name = "FILE", requires = "prefix")]
+    receipt: Option<PathBuf>,
     /// Write nothing, and tell what would be written
     #[arg(long)]
     dry_run: bool,
@@ -61,6 +73,9 @@ pub struct Publish {
     #[arg(long)]
     json: bool,
 }
+
+/// Inodes that are no files of a tree: the root directory and the orphan directory.
+const UNNAMED_INODES: u64 = 2;
 
 /// Message of an interruption.
 const INTERRUPTED: &str = "interrupted; the tag is as it was, and publishing again goes on from here";
@@ -88,8 +103,10 @@ impl Source for Mounted {
 impl Publish {
     /// A publication with the default options.
     pub fn new(image: Image, to: Location, json: bool) -> Self {
-        let (check, dry_run) = (false, false);
-        Publish { image, to, level: DEFAULT_LEVEL, snapshot_memory: None, check, dry_run, json }
+        let (check, dry_run, prefix, receipt) = (false, false, None, None);
+        let to = Destination { location: to, names_tag: true };
+        let level = DEFAULT_LEVEL;
+        Publish { image, to, level, snapshot_memory: None, check, prefix, receipt, dry_run, json }
     }
 
     /// Makes the end of the process by a request say what it means. To be called before the handler of
@@ -109,15 +126,18 @@ impl Publish {
     /// # Errors
     /// The volume is open elsewhere; the store's; another publisher was faster.
     pub fn execute(&self) -> Outcome {
-        let Reference::Tag(tag) = self.to.reference() else {
+        let Reference::Tag(tag) = self.to.location.reference() else {
             let advice = "name a tag after #, as in #latest";
-            return Err(Failure::usage(self.to.to_string(), "a version does not change", advice));
+            return Err(Failure::usage(self.to.location.to_string(), "a version does not change", advice));
         };
+        if let Some(prefix) = &self.prefix {
+            Receipt::check_prefix(prefix.as_bytes()).map_err(|error| publication::failure(&error))?;
+        }
         if let Image::Memory(_) = self.image {
             let advice = "name a file or a raw device";
             return Err(Failure::usage(self.image.name(), "a new volume has nothing to publish", advice));
         }
-        let store = publication::store(&self.to, true)?;
+        let store = publication::store(&self.to.location, true)?;
         let source = self.open()?;
         interrupt::wait_for_commands();
         let (level, dry_run, check) = (self.level, self.dry_run, self.check);
@@ -127,9 +147,24 @@ impl Publish {
             progress.borrow_mut().set(done, all);
             !interrupt::raised()
         };
-        let report = publish(source.as_ref(), store, tag, &options, &update);
+        let report = match self.prefix.is_none() || self.to.names_tag {
+            true => publish(source.as_ref(), store, tag, &options, &update),
+            false => publish_shard(source.as_ref(), store, &options, &update),
+        };
         drop(progress);
         let report = report.map_err(|error| self.failure(&error))?;
+        let receipt = self.prefix.as_ref().filter(|_| !dry_run).map(|prefix| Receipt {
+            prefix: prefix.as_bytes().to_vec(),
+            version: report.version,
+            uuid: report.facts.uuid,
+            files: source.volume().superblock().inodes.saturating_sub(UNNAMED_INODES),
+            bytes: report.facts.blocks * BLOCK,
+        });
+        match (&receipt, &self.receipt) {
+            (Some(receipt), Some(file)) => receipts::write(file, receipt)?,
+            (Some(receipt), None) => return Ok(writeln!(console::output(), "{}", receipts::line(receipt))?),
+            (None, _) => {}
+        }
         self.print(&report)
     }
 
@@ -182,7 +217,7 @@ impl Publish {
             (false, false) => "published",
         };
         let would = if self.dry_run { "would be " } else { "" };
-        writeln!(out, "{}: version {version} {done}", self.to)?;
+        writeln!(out, "{}: version {version} {done}", self.url())?;
         writeln!(
             out,
             "{would}written: {} ({written_bytes} bytes), with {new_pieces} new pieces; {kept_pieces} pieces were there",
@@ -209,10 +244,18 @@ impl Publish {
         Ok(())
     }
 
+    /// The URL of the version: with the tag that was moved, if one was.
+    fn url(&self) -> String {
+        match self.prefix.is_none() || self.to.names_tag {
+            true => self.to.location.to_string(),
+            false => self.to.location.store_url().to_string(),
+        }
+    }
+
     fn as_json(&self, report: &PublishReport) -> serde_json::Value {
         let facts = &report.facts;
         serde_json::json!({
-            "url": self.to.to_string(),
+            "url": self.url(),
             "version": report.version.to_string(),
             "previous": report.previous.map(|version| version.to_string()),
             "dry_run": self.dry_run,

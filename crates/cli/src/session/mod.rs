@@ -11,4 +11,5 @@ pub mod mount_options;
 pub mod mounted;
 pub mod new_file;
 pub mod publication;
+pub mod receipts;
 pub mod users;

@@ -39,6 +39,9 @@ pub struct StoreArgs {
     /// Follow redirects of a web server to other servers
     #[arg(long, global = true, hide_short_help = true)]
     allow_redirects: bool,
+    /// Shards of a join that are open at the same time [default: 64]
+    #[arg(long, global = true, hide_short_help = true, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    open_shards: Option<u16>,
 }
 
 fn cache_size(text: &str) -> Result<u64, String> {
@@ -55,6 +58,7 @@ static OPTIONS: RwLock<StoreArgs> = RwLock::new(StoreArgs {
     no_cache: false,
     endpoint: None,
     allow_redirects: false,
+    open_shards: None,
 });
 
 impl StoreArgs {
@@ -109,7 +113,8 @@ impl StoreArgs {
 
 /// The options of this process as arguments for another one.
 pub fn arguments() -> Vec<OsString> {
-    let StoreArgs { cache_dir, cache_size, no_cache, endpoint, allow_redirects } = StoreArgs::get();
+    let StoreArgs { cache_dir, cache_size, no_cache, endpoint, allow_redirects, open_shards } =
+        StoreArgs::get();
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: &OsStr| {
         arguments.push([OsStr::new(name), value].into_iter().collect());
@@ -117,6 +122,7 @@ pub fn arguments() -> Vec<OsString> {
     cache_dir.iter().for_each(|path| add("--cache-dir=", path.as_os_str()));
     endpoint.iter().for_each(|url| add("--endpoint=", url.as_ref()));
     cache_size.iter().for_each(|bytes| add("--cache-size=", bytes.to_string().as_ref()));
+    open_shards.iter().for_each(|count| add("--open-shards=", count.to_string().as_ref()));
     if no_cache {
         add("--no-cache", OsStr::new(""));
     }
@@ -243,6 +249,11 @@ pub fn store(location: &Location, writes: bool) -> Result<Arc<dyn Store>, Failur
     lanefs_stores::open_location(location, &options).map_err(|error| failure(&error))
 }
 
+/// Shards of a join that are open at the same time.
+fn open_shards() -> usize {
+    StoreArgs::get().open_shards.map_or(ReadOptions::OPEN_SHARDS, usize::from)
+}
+
 /// Opens a publication for reading.
 ///
 /// # Errors
@@ -256,6 +267,7 @@ pub fn open(
     let noted = Arc::clone(&failures);
     let read = ReadOptions {
         cache: StoreArgs::get().cache()?,
+        open_shards: open_shards(),
         on_failure: Some(Arc::new(move |error, counts| noted.note(error, counts, tell))),
         ..ReadOptions::default()
     };
@@ -296,6 +308,7 @@ pub fn failure(error: &Error) -> Failure {
         Error::BrokenTag { .. } => (exit::IMAGE, "`lanefs remote tag --delete` deletes one"),
         Error::ShortGrace(_) => (exit::USAGE, ""),
         Error::NoTag(_) => (exit::HOST, ""),
+        Error::Shard { .. } | Error::IsJoin(_) | Error::NotAJoin(_) | Error::NoImage(_) => (exit::IMAGE, ""),
         Error::OtherVolume { .. }
         | Error::TagMoved(_)
         | Error::TagExists(_)
@@ -339,6 +352,33 @@ impl TypedValueParser for LocationParser {
         Location::parse(text).map_err(|error| {
             clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).with_cmd(command)
         })
+    }
+}
+
+/// The URL to which a volume is published.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The store, and a tag.
+    pub location: Location,
+    /// False where the tag is the default one.
+    pub names_tag: bool,
+}
+
+/// The clap parser of a [`Destination`].
+#[derive(Clone)]
+pub struct DestinationParser;
+
+impl TypedValueParser for DestinationParser {
+    type Value = Destination;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Destination, clap::Error> {
+        let location = LocationParser.parse_ref(command, arg, value)?;
+        Ok(Destination { location, names_tag: bytes::of(value).contains(&b'#') })
     }
 }
 

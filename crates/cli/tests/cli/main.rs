@@ -17,6 +17,7 @@ mod hostile_files;
 mod imports;
 mod impostors;
 mod inventory;
+mod joins;
 #[path = "../../../fs/tests/it/check/log_writer.rs"]
 mod log_writer;
 mod lookup;

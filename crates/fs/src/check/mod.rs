@@ -142,8 +142,9 @@ impl Volume {
     /// superblock then no longer says that damage was met, unless the volume is open for reading only.
     ///
     /// # Errors
-    /// The device's; [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group
-    /// table nor a readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly). A
+    /// The device's; [`Error::Image`](crate::Error::Image) for a [join](Volume::is_joined);
+    /// [`Error::Damaged`](crate::Error::Damaged) for a volume with neither a readable group table nor a
+    /// readable metadata chunk; of a repair also [`Code::ReadOnly`](crate::Code::ReadOnly). A
     /// repair that the volume has no space for is none: the others are made, and
     /// [`obstacles`](CheckReport::obstacles) says what is left.
     pub fn check_with(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
@@ -155,6 +156,7 @@ impl Volume {
     }
 
     fn check_and_repair(&self, options: &CheckOptions<'_>) -> Result<CheckReport> {
+        self.refuse_join("is as sound as they are")?;
         self.sync()?;
         let shared = &self.shared;
         if options.repair && self.access() == Access::Read {

@@ -70,6 +70,7 @@ impl Volume {
             let why = format!("outside the volume, which has {bytes} bytes");
             return Err(Error::Image { kind: ErrorKind::InvalidInput, what: what(), why });
         }
+        self.refuse_join("has no blocks of its own")?;
         let mut block = [0; BLOCK as usize];
         self.shared.state.store.read_raw(position & !(BLOCK - 1), &mut block)?;
         Ok(block)

@@ -59,6 +59,7 @@ impl Volume {
 
     /// The superblock of a volume whose device has all of it.
     pub(crate) fn closed(&self) -> Result<Superblock> {
+        self.refuse_join("has no blocks of its own")?;
         let refuse = |kind, why: &str| Err(Error::Image { kind, what: "volume".into(), why: why.into() });
         if self.access() != Access::Read {
             return refuse(ErrorKind::InUse, "is open for writing; close it first");

@@ -5,7 +5,7 @@ use crate::attempt::edit::Edit;
 use crate::files::inode::Inode;
 use crate::files::write_plan::WritePlan;
 use crate::mounted::shared::Shared;
-use crate::vocabulary::error::{Outcome, Result};
+use crate::vocabulary::error::{Error, ErrorKind, Outcome, Result};
 use crate::vocabulary::notice::Changed;
 use crate::vocabulary::options::Access;
 use crate::vocabulary::types::{Ino, StatFs};
@@ -66,14 +66,34 @@ impl Volume {
     /// Returns the bytes of the volume, with all changes. Blocks of zeros take address space only.
     ///
     /// # Errors
-    /// The device's; `NoMemory` where the host has no room for so many bytes.
+    /// The device's; `NoMemory` where the host has no room for so many bytes; [`Error::Image`] for a
+    /// [join](Self::is_joined).
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.refuse_join("has no bytes of its own")?;
         let shared = &self.shared;
         let _lock = shared.lock_commits();
         let mut closed = shared.state.gate.close_to_change(&shared.state.store);
         shared.commit_exclusive(shared.recall_prealloc(&mut closed)?)?;
         shared.state.store.checkpoint()?;
         Ok(shared.state.store.image()?)
+    }
+
+    /// Returns true where the blocks are those of several volumes, which the device joins: they are relocated
+    /// when they are read, and lie nowhere as they are seen.
+    pub fn is_joined(&self) -> bool {
+        self.shared.state.store.is_joined()
+    }
+
+    /// Refuses a use of the bytes as they lie on the device, which are not those of this volume in a join.
+    ///
+    /// # Errors
+    /// [`Error::Image`] for a join.
+    pub(crate) fn refuse_join(&self, why: &str) -> Result<()> {
+        if !self.is_joined() {
+            return Ok(());
+        }
+        let why = format!("joins other volumes and {why}; do that with each of them");
+        Err(Error::Image { kind: ErrorKind::Unsupported, what: "volume".into(), why })
     }
 
     /// Runs a read-only operation. Missing blocks are fetched, and the operation is attempted again.

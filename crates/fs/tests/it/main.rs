@@ -12,6 +12,7 @@ mod freeze;
 mod group_use;
 mod grow;
 mod hold;
+mod joined;
 mod notice;
 mod posix;
 mod prealloc;

@@ -19,6 +19,8 @@ pub(crate) const UNBOUND: u32 = 2;
 
 /// `KIND` of the root of a volume.
 pub(crate) const VOLUME: u32 = 0;
+/// `KIND` of the root of a join.
+pub(crate) const JOIN: u32 = 1;
 
 /// Bytes of a BLAKE3 hash.
 pub(crate) const HASH_BYTES: usize = 32;
@@ -53,6 +55,10 @@ pub(crate) const MAX_FOOTER_BYTES: usize = 64 << 20;
 pub(crate) const MAX_TAG_ROOT_BYTES: usize = 12 << 10;
 /// Ranges of packs that a root names at most.
 pub(crate) const MAX_RANGES: usize = 256;
+/// Shards of a join at most, its frame included.
+pub(crate) const MAX_SHARDS: usize = 4097;
+/// Bytes of the prefix of a shard at most, as of a path in Linux.
+pub(crate) const MAX_PREFIX_BYTES: usize = 4095;
 /// Objects that one list condemns at most.
 pub(crate) const MAX_CONDEMNED: usize = 1 << 18;
 
@@ -104,10 +110,66 @@ layout! {
     PAGES: u32, 76;
     /// Number of ranges
     RANGES: u32, 80;
-    /// 0: a volume. A reader refuses another kind
+    /// 0: a volume; 1: a join. A reader refuses another kind
     KIND: u32, 84;
     /// Zero
     RESERVED: u32, 88, 2;
+}
+
+layout! {
+    /// The second part of the root of a join. Its shards follow, and then their prefixes.
+    join, 64;
+    /// Number of shards, the frame included
+    SHARDS: u32, 0;
+    /// Size of an inode of each shard in bytes
+    INODE_BYTES: u32, 4;
+    /// `HASH_SEED` of each shard
+    HASH_SEED: u32, 8, 4;
+    /// Time of the superblock, in nanoseconds since 1970
+    CREATED: i64, 24;
+    /// Inode number of the frame's orphan directory
+    ORPHANS: u64, 32;
+    /// Zero
+    RESERVED: u64, 40, 3;
+}
+
+layout! {
+    /// A shard of a join. Inode numbers and positions are those in the volume of the shard.
+    shard, 152;
+    /// The version of the shard
+    ROOT_HASH: u8, 0, HASH_BYTES;
+    /// `UUID` of the shard
+    UUID: u8, 32, 16;
+    /// Byte position in the join at which the shard begins, a multiple of 126 MiB
+    BASE: u64, 48;
+    /// Size of the shard in bytes
+    VOLUME_BYTES: u64, 56;
+    /// Inode number of its root directory
+    ROOT: u64, 64;
+    /// Position of its group table
+    GROUPS: u64, 72;
+    /// Its free blocks
+    FREE_BLOCKS: u64, 80;
+    /// Its inodes in use
+    INODES: u64, 88;
+    /// Inode number in `TERRITORY` of the empty directory that the shard replaces; 0 for the frame
+    PLACEHOLDER: u64, 96;
+    /// Inode number in `TERRITORY` of the directory above; 0 for the frame
+    PARENT: u64, 104;
+    /// Number of the shard in which the prefix lies
+    TERRITORY: u32, 112;
+    /// `CHECKSUM_SEED` of the shard
+    CHECKSUM_SEED: u32, 116;
+    /// Bytes of the prefix
+    PREFIX_BYTES: u32, 120;
+    /// Zero
+    RESERVED: u32, 124;
+    /// `BLOCKS` of the root of the shard
+    BLOCKS: u64, 128;
+    /// `METADATA_BYTES` of the root of the shard
+    METADATA_BYTES: u64, 136;
+    /// `DATA_BYTES` of the root of the shard
+    DATA_BYTES: u64, 144;
 }
 
 layout! {
@@ -282,6 +344,8 @@ pub(crate) fn size_of_entry(version: u32) -> usize {
 pub const STRUCTURES: &[Layout] = &[
     tag::LAYOUT,
     root::LAYOUT,
+    join::LAYOUT,
+    shard::LAYOUT,
     pack_name::LAYOUT,
     page_ref::LAYOUT,
     range::LAYOUT,

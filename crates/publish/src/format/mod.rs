@@ -4,6 +4,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod hash;
+pub(crate) mod join;
 pub(crate) mod layout;
 pub(crate) mod pack;
 pub(crate) mod packs;

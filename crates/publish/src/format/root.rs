@@ -1,14 +1,16 @@
 //! Roots and tags.
 
 use super::hash::Hash;
+use super::join::Join;
 use super::layout::{
-    HASH_BYTES, MAX_LEVEL, MAX_RANGES, MAX_ROOT_BYTES, MAX_TAG_ROOT_BYTES, ROOT_MAGIC, TAG_MAGIC, UNBOUND,
-    VERSION, VOLUME, range, root, tag,
+    HASH_BYTES, JOIN, MAX_LEVEL, MAX_RANGES, MAX_ROOT_BYTES, MAX_TAG_ROOT_BYTES, ROOT_MAGIC, TAG_MAGIC,
+    UNBOUND, VERSION, VOLUME, range, root, tag,
 };
 use super::packs::{self, PackList, PackRef};
 use super::page::{self, PageRef, append_ref, parse_refs};
 use super::words::{Bad, CUT_OFF, Input, append, check, get};
 use lanefs::format::{BLOCK, MAX_VOLUME, MIN_VOLUME};
+use std::sync::Arc;
 
 /// Facts of a version that its root states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(crate) struct Root {
     pub(crate) pages: Vec<PageRef>,
     /// Metadata that a reader fetches with the pages.
     pub(crate) ranges: Vec<Range>,
+    /// The shards of a join, which has no pages of its own.
+    pub(crate) join: Option<Arc<Join>>,
 }
 
 /// Folder of the roots.
@@ -65,10 +69,16 @@ impl Root {
         let mut input = Input(bytes);
         let head = input.take(root::SIZE)?;
         let format = check(head, ROOT_MAGIC, "is not a root of a publication")?;
-        if format != UNBOUND && get(root::KIND, head)? != VOLUME {
-            return Err("is not the root of one volume, but of a kind that this program does not know");
-        }
         let facts = parse_facts(head)?;
+        match get(root::KIND, head)? {
+            _ if format == UNBOUND => {}
+            VOLUME => {}
+            JOIN => {
+                let join = Some(Arc::new(Join::parse(head, &mut input, &facts)?));
+                return Ok(Root { format, facts, level: 0, pages: Vec::new(), ranges: Vec::new(), join });
+            }
+            _ => return Err("is not the root of one volume, but of a kind that this program does not know"),
+        }
         let level = get(root::LEVEL, head)?;
         if level > MAX_LEVEL || level != page::top_level(facts.volume_bytes) {
             return Err("has an impossible level of pages");
@@ -77,7 +87,7 @@ impl Root {
         let pages = parse_refs(&mut input, get(root::PAGES, head)?, format, &packs, 0)?;
         let ranges = parse_ranges(&mut input, get(root::RANGES, head)?, &packs)?;
         input.end()?;
-        Ok(Root { format, facts, level, pages, ranges })
+        Ok(Root { format, facts, level, pages, ranges, join: None })
     }
 
     /// Returns the bytes of the root, in the version of this program.
@@ -101,9 +111,11 @@ impl Root {
             root::PACKS.write(head, list.len());
             root::PAGES.write(head, self.pages.len() as u32);
             root::RANGES.write(head, self.ranges.len() as u32);
+            root::KIND.write(head, if self.join.is_some() { JOIN } else { VOLUME });
         });
         list.append_to(&mut bytes);
         bytes.extend(tail);
+        self.join.iter().for_each(|join| join.append_to(&mut bytes));
         bytes
     }
 }
@@ -124,7 +136,7 @@ fn parse_facts(head: &[u8]) -> Result<Facts, Bad> {
     Ok(facts)
 }
 
-fn uuid(offset: usize, bytes: &[u8]) -> Result<[u8; 16], Bad> {
+pub(super) fn uuid(offset: usize, bytes: &[u8]) -> Result<[u8; 16], Bad> {
     bytes.get(offset..offset + 16).and_then(|bytes| bytes.try_into().ok()).ok_or(CUT_OFF)
 }
 

@@ -84,8 +84,15 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Looks at the store.
-    pub(super) fn load(fetcher: &Fetcher, volume: &Volume, tag: Option<&Tag>, checks: bool) -> Result<Base> {
+    /// Looks at the store. For a shard it looks for no interrupted upload: other shards write packs there at
+    /// the same time, and to read the footers of all of these would cost more than it spares.
+    pub(super) fn load(
+        fetcher: &Fetcher,
+        volume: &Volume,
+        tag: Option<&Tag>,
+        is_shard: bool,
+        checks: bool,
+    ) -> Result<Base> {
         let objects = &fetcher.objects;
         // Before the packs are listed: then a prune that takes a listed pack has another list at the end.
         let condemned = condemned::read(objects)?.map(|(list, _)| list);
@@ -118,7 +125,9 @@ impl Base {
             });
         }
         let since = tag.map_or(i64::MIN, |tag| tag.published / 1_000_000_000 - CLOCKS_APART_SECONDS);
-        base.take_unnamed(fetcher, &listed, &named, since);
+        if !is_shard {
+            base.take_unnamed(fetcher, &listed, &named, since);
+        }
         for pack in listed {
             base.listed.extend(Hash::parse(&pack.name).map(|name| (name, pack.bytes)));
         }

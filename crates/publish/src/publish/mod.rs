@@ -29,6 +29,7 @@ use crate::format::root::{Facts, Root, Tag};
 use crate::objects::Objects;
 use crate::publication::read_tag;
 use crate::reading::fetch::{Bytes, Fetcher};
+use crate::reading::manifest::Manifest;
 use crate::reading::threads;
 use crate::store::{Stamp, Store};
 use crate::versions::replace_tag;
@@ -112,7 +113,25 @@ pub fn publish(
     options: &PublishOptions,
     progress: OnProgress<'_>,
 ) -> Result<PublishReport> {
-    let published = publish_source(source, store, tag, options, progress);
+    explained(source, publish_source(source, store, Some(tag), options, progress))
+}
+
+/// Publishes a volume as a shard: as a version that no tag names. A [join](crate::join) needs it while it is
+/// younger than the grace period of a prune.
+///
+/// # Errors
+/// As [`publish`], but for those of tags.
+pub fn publish_shard(
+    source: &dyn Source,
+    store: Arc<dyn Store>,
+    options: &PublishOptions,
+    progress: OnProgress<'_>,
+) -> Result<PublishReport> {
+    explained(source, publish_source(source, store, None, options, progress))
+}
+
+/// Says of a snapshot that could not be kept that it was given up.
+fn explained(source: &dyn Source, published: Result<PublishReport>) -> Result<PublishReport> {
     match (published, source.given_up()) {
         (Err(Error::Volume(_)), Some(why)) => Err(Error::GivenUp(why)),
         (published, _) => published,
@@ -122,26 +141,41 @@ pub fn publish(
 fn publish_source(
     source: &dyn Source,
     store: Arc<dyn Store>,
-    tag: &str,
+    tag: Option<&str>,
     options: &PublishOptions,
     progress: OnProgress<'_>,
 ) -> Result<PublishReport> {
     let volume = source.volume();
     let objects = Objects { store };
     let used = used_windows(volume)?;
-    let found = read_tag(&objects, tag)?;
-    if let Some((present, _)) = &found
-        && present.uuid != volume.superblock().uuid
-    {
-        let there = uuid::Uuid::from_bytes(present.uuid).to_string();
-        return Err(Error::OtherVolume { tag: format!("{}#{tag}", objects.store.name()), there });
-    }
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
     let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
-    let base = Base::load(&fetcher, volume, found.as_ref().map(|(tag, _)| tag), options.check)?;
+    let found = match tag {
+        Some(tag) => read_tag(&objects, tag)?,
+        None => None,
+    };
+    if let Some((present, _)) = &found {
+        check_tag(&fetcher, present, tag.unwrap_or_default(), volume)?;
+    }
+    let present = found.as_ref().map(|(tag, _)| tag);
+    let base = Base::load(&fetcher, volume, present, tag.is_none(), options.check)?;
     let damaged = Mutex::default();
     let job = PublishJob { source, volume, objects, fetcher, base, damaged, options, progress };
     job.run(&used, tag, found)
+}
+
+/// Checks that a tag names versions of a volume.
+fn check_tag(fetcher: &Fetcher, present: &Tag, tag: &str, volume: &Volume) -> Result<()> {
+    let shown = || format!("{}#{tag}", fetcher.objects.store.name());
+    let (manifest, _) = Manifest::open(fetcher, present.version, present.root_bytes as usize)?;
+    if manifest.root.join.is_some() {
+        return Err(Error::IsJoin(shown()));
+    }
+    if present.uuid != volume.superblock().uuid {
+        let there = uuid::Uuid::from_bytes(present.uuid).to_string();
+        return Err(Error::OtherVolume { tag: shown(), there });
+    }
+    Ok(())
 }
 
 /// All windows with used blocks: those with metadata first, each kind by position.
@@ -184,7 +218,12 @@ struct Sums {
 }
 
 impl PublishJob<'_> {
-    fn run(self, used: &[UsedBlocks], tag: &str, found: Option<(Tag, Stamp)>) -> Result<PublishReport> {
+    fn run(
+        self,
+        used: &[UsedBlocks],
+        tag: Option<&str>,
+        found: Option<(Tag, Stamp)>,
+    ) -> Result<PublishReport> {
         std::thread::scope(|scope| {
             let mut uploader = Uploader::new(scope, &self.objects, &self.base, self.options.dry_run);
             let (placed, sums) = self.pieces(used, &mut uploader)?;
@@ -346,7 +385,7 @@ impl PublishJob<'_> {
         pieces.sort_by_key(|piece| (piece.window, piece.taken.trailing_zeros()));
         let (level, pages) = self.pages(pieces, facts.volume_bytes, uploader, &mut packs)?;
         packs.retain(|pack| !self.base.named.contains(pack));
-        let root = Root { format: VERSION, facts, level, pages, ranges };
+        let root = Root { format: VERSION, facts, level, pages, ranges, join: None };
         let bytes = root.encode();
         Ok((root, bytes, packs))
     }
@@ -357,7 +396,7 @@ impl PublishJob<'_> {
         version: Hash,
         bytes: Vec<u8>,
         packs: &HashSet<Hash>,
-        tag: &str,
+        tag: Option<&str>,
         found: Option<(Tag, Stamp)>,
     ) -> Result<u64> {
         let next = Tag {
@@ -367,11 +406,13 @@ impl PublishJob<'_> {
             published: self.options.now,
         };
         let content = next.encode(&bytes);
-        let written = (bytes.len() + content.len()) as u64;
+        let written = bytes.len() + tag.map_or(0, |_| content.len());
+        let written = written as u64;
         if self.options.dry_run {
             return Ok(written);
         }
         condemned::secure(&self.objects, self.base.seen, bytes, packs)?;
+        let Some(tag) = tag else { return Ok(written) };
         replace_tag(&self.objects, tag, &next, content, found.map(|(_, stamp)| stamp))?;
         Ok(written)
     }

@@ -1,4 +1,4 @@
-//! A publication as a device, on which a volume is opened for reading.
+//! A version of one volume as a device.
 
 use super::fetch::{Bytes, Counts, Fetcher};
 use super::manifest::Manifest;
@@ -21,8 +21,9 @@ const WINDOWS: usize = 128;
 /// Function that learns of each read that failed, with the requests until then.
 pub type OnFailure = Arc<dyn Fn(&Error, Counts) + Send + Sync>;
 
-/// The bytes of a version. Blocks that are not published read as zeros. The device cannot be written.
-pub struct PublicationDevice {
+/// The bytes of a version of one volume. Blocks that are not published read as zeros.
+#[derive(Clone)]
+pub(crate) struct VersionDevice {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) read_ahead: Option<Arc<ReadAhead>>,
@@ -38,9 +39,9 @@ struct WindowPart {
     range: Range<usize>,
 }
 
-impl PublicationDevice {
+impl VersionDevice {
     /// Returns counts of the requests to the store.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.fetcher.counts()
     }
 
@@ -108,14 +109,23 @@ impl PublicationDevice {
         parts.iter().map(|part| find(part.at / WINDOW_BYTES)).collect()
     }
 
-    fn report(&self, error: Error) -> io::Error {
-        if let Some(tell) = &self.on_failure {
-            tell(&error, self.counts());
-        }
-        match error {
-            Error::Damaged { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
-            error => io::Error::other(error),
-        }
+    /// Fills a slice from byte `at` on, which lies inside the volume, and tells nobody of a failure.
+    pub(crate) fn read_checked(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        let parts: Vec<WindowPart> = split(0, at, buffer.len()).collect();
+        let (mut requests, mut outcome) = ([Read { at, buffer: IoBufMut::new(buffer) }], Ok(()));
+        self.fill(&mut requests, &parts, &mut |_, error| outcome = Err(error));
+        outcome
+    }
+}
+
+/// Tells of a failed read, and makes it one of the device.
+pub(crate) fn report(error: Error, tell: Option<&OnFailure>, counts: Counts) -> io::Error {
+    if let Some(tell) = tell {
+        tell(&error, counts);
+    }
+    match error {
+        Error::Damaged { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
+        error => io::Error::other(error),
     }
 }
 
@@ -167,7 +177,7 @@ fn split(request: usize, at: u64, len: usize) -> impl Iterator<Item = WindowPart
     })
 }
 
-impl Device for PublicationDevice {
+impl Device for VersionDevice {
     fn len(&self) -> u64 {
         self.len_of_volume()
     }
@@ -210,7 +220,9 @@ impl Device for PublicationDevice {
         }
         for parts in parts.chunks(WINDOWS) {
             self.fill(requests, parts, &mut |index, error| {
-                failures.entry(index).or_insert_with(|| self.report(error));
+                failures
+                    .entry(index)
+                    .or_insert_with(|| report(error, self.on_failure.as_ref(), self.counts()));
             });
         }
         let mut errors = ReadErrors::default();

@@ -54,6 +54,11 @@ impl Manifest {
         Ok((Manifest { version, root, pages: Lru::new(MEMORY_BYTES).into() }, bytes, is_cached))
     }
 
+    /// Keeps no more than so many bytes of pages in memory.
+    pub(crate) fn with_memory(self, bytes: u64) -> Manifest {
+        Manifest { pages: Lru::new(bytes).into(), ..self }
+    }
+
     /// Returns the pieces of a window.
     pub(crate) fn pieces(&self, fetcher: &Fetcher, window: u64) -> Result<Vec<Piece>> {
         Ok(match self.leaf(fetcher, window / FANOUT)? {

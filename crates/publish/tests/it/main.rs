@@ -5,6 +5,7 @@
 mod document;
 mod equal;
 mod hostile;
+mod join;
 mod prune;
 mod publish;
 mod pull;

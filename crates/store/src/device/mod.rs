@@ -19,6 +19,7 @@ mod memory;
 mod ofd;
 mod opening;
 mod options;
+mod origin;
 mod overlay;
 mod parallel;
 mod pool;
@@ -36,6 +37,7 @@ pub use mark::ImageUse;
 pub use memory::MemoryDevice;
 pub use opening::OpeningLock;
 pub use options::{Choice, FileOptions};
+pub use origin::{BlockOrigin, Origins};
 pub use overlay::Overlay;
 pub use snapshot::DeviceSnapshot;
 pub(crate) use snapshot::Preserving;
@@ -92,6 +94,11 @@ pub trait Device: Send + Sync {
     /// it is for a publication. There it is the bytes that were fetched so far.
     fn given(&self) -> u64 {
         self.len()
+    }
+
+    /// Returns the origins of the blocks, where some are those of other volumes.
+    fn origins(&self) -> Option<&dyn Origins> {
+        None
     }
 
     /// Returns words for people: how the bytes are accessed, such as "io_uring, direct I/O".

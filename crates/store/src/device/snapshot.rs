@@ -8,7 +8,7 @@
 //! A snapshot needs no lock while it reads the device: whoever overwrites a block has saved it before, so a
 //! reader that finds no saved copy after its read has read the old content.
 
-use super::{Device, FileId, IoBuf, IoBufMut, Read, ReadErrors, Write};
+use super::{Device, FileId, IoBuf, IoBufMut, Origins, Read, ReadErrors, Write};
 use crate::vocabulary::planted;
 use lanefs_format::BLOCK;
 use lanefs_sync::{Mutex, point};
@@ -278,6 +278,10 @@ impl Device for Preserving {
 
     fn is_read_only(&self) -> bool {
         self.device.is_read_only()
+    }
+
+    fn origins(&self) -> Option<&dyn Origins> {
+        self.device.origins()
     }
 
     fn engine(&self) -> String {

@@ -1,10 +1,11 @@
 //! Fetches: one thread reads an absent block from the device, however many wait for it.
 
+use super::origin::relocate;
 use super::sum::sum_blocks;
 use crate::device::{Device, IoBufMut, Read, ReadErrors};
 use crate::memory::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
-use crate::store::Store;
 use crate::store::neighbours::DATA_WINDOW_BLOCKS;
+use crate::store::{Store, is_table};
 use crate::vocabulary::fault::{Fault, Want, data_fault, expectation, io_fault, misplaced};
 use crate::vocabulary::range::BlockRange;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
@@ -59,12 +60,16 @@ impl Store {
         }
     }
 
-    /// Fetches the blocks of the group table that a walk over it will want after the one at `at`.
+    /// Fetches the blocks of the group table that a walk over it will want after the one at `at`. Those of
+    /// another volume wait until they are asked for: one that nobody reads is not opened.
     fn read_table_ahead(&self, device: &dyn Device, at: u64) {
         let (table, count) = self.places.groups.get();
         let Some(number) = at.checked_sub(table).map(|bytes| bytes / BLOCK) else { return };
         let ahead = self.table_ahead.plan(number, count, self.cache.budget());
-        let blocks: Vec<_> = ahead.map(|number| (table + number * BLOCK, BlockKind::Group)).collect();
+        let base = |at: u64| self.origin(at).map(|origin| origin.relocation.base);
+        let here = base(at);
+        let ahead = ahead.map(|number| table + number * BLOCK).filter(|at| base(*at) == here);
+        let blocks: Vec<_> = ahead.map(|at| (at, BlockKind::Group)).collect();
         self.fetch_blocks(device, &blocks);
     }
 
@@ -257,7 +262,8 @@ impl Store {
         if self.verify(at, kind)? { Ok(()) } else { Err(Fault::damaged(at, expectation(kind))) }
     }
 
-    /// Compares a block of metadata that was read into its frame with its checksum.
+    /// Compares a block of metadata that was read into its frame with its checksum. One of another volume is
+    /// relocated there.
     ///
     /// # Errors
     /// [`Fault::Miss`] where the block that has the checksum is absent.
@@ -266,23 +272,30 @@ impl Store {
         // attempts may be reading.
         let mut bytes = [0; BLOCK as usize];
         self.frame(at, BLOCK).copy_to(&mut bytes);
-        let bytes = &bytes;
-        Ok(match kind {
+        let origin = self.origin(at);
+        let (sums, home) = origin.map_or((self.sums, at), |origin| (origin.relocation.sums, origin.home));
+        let is_good = match kind {
             BlockKind::ChunkHeader if at & (CHUNK - 1) != 0 => {
                 let first = at & !(CHUNK - 1);
                 let table = self.view_of(first, BLOCK as usize, kind)?;
-                self.sums.of(at, bytes, None) == table.get(chunk_header::CHECKSUM2)
+                sums.of(home, &bytes, None) == table.get(chunk_header::CHECKSUM2)
             }
-            BlockKind::ChunkHeader => self.is_table(at, bytes),
+            BlockKind::ChunkHeader => is_table(&sums, home, &bytes),
             BlockKind::Pointers => {
                 let (table, offset) = Self::table_entry(at);
                 let mut entry = [0u8; chunk_entry::SIZE];
                 let view = self.view_of(table, BLOCK as usize, BlockKind::ChunkHeader)?;
                 view.copy_to(offset, &mut entry);
-                self.sums.verify(kind, at, bytes, 0, &entry)
+                sums.verify(kind, home, &bytes, 0, &entry)
             }
-            _ => self.sums.verify(kind, at, bytes, self.inode_size().bytes() as usize, &[]),
-        })
+            _ => sums.verify(kind, home, &bytes, self.inode_size().bytes() as usize, &[]),
+        };
+        let Some(origin) = origin.filter(|_| is_good) else { return Ok(is_good) };
+        let is_relocated = relocate(&origin, kind, &mut bytes);
+        if is_relocated {
+            self.frame(at, BLOCK).copy_from(&bytes);
+        }
+        Ok(is_relocated)
     }
 
     /// Returns the numbers of a range's blocks inside the volume.

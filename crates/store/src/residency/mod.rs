@@ -4,6 +4,7 @@
 
 mod evict;
 mod fetch;
+mod origin;
 pub(crate) mod pins;
 pub(crate) mod sum;
 mod window;

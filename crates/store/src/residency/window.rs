@@ -8,6 +8,7 @@
 //! The read goes to memory of its own, since frames between the claimed ones belong to others. Each neighbour
 //! is verified there, before it is copied to its frame.
 
+use super::origin::relocate;
 use crate::device::Device;
 use crate::journal::AlignedBuffer;
 use crate::memory::state::{ABSENT, UNASKED};
@@ -69,9 +70,12 @@ impl Store {
         );
         let mut bytes = AlignedBuffer::zeroed(((last - first + 1) * BLOCK) as usize);
         let is_read = device.read_slice(first * BLOCK, &mut bytes).is_ok();
-        let block = |index: u64| &bytes[((index - first) * BLOCK) as usize..][..BLOCK as usize];
+        let range = |index: u64| {
+            let from = ((index - first) * BLOCK) as usize;
+            from..from + BLOCK as usize
+        };
         for row in claimed {
-            let bytes = block(row.index);
+            let bytes = &mut bytes[range(row.index)];
             // Nobody asked for these blocks, so one that cannot be had is not a fault.
             if is_read && self.is_neighbour(&row, bytes) && self.is_still(&row) {
                 self.frame(row.index * BLOCK, BLOCK).copy_from(bytes);
@@ -81,7 +85,7 @@ impl Store {
             }
         }
         if is_read {
-            self.frame(at, BLOCK).copy_from(block(wanted));
+            self.frame(at, BLOCK).copy_from(&bytes[range(wanted)]);
         }
         is_read
     }
@@ -132,12 +136,15 @@ impl Store {
         self.versions().load(row.record) == row.version || planted::is(planted::Bug::TrustedTable)
     }
 
-    /// Verifies the bytes of a neighbour. Free inodes have no checksum, so a block without an inode in use
-    /// proves nothing of its kind, and is of no use either.
-    fn is_neighbour(&self, row: &Row, bytes: &[u8]) -> bool {
-        let size = self.inode_size().bytes() as usize;
+    /// Verifies the bytes of a neighbour, and relocates one of another volume. Free inodes have no checksum,
+    /// so a block without an inode in use proves nothing of its kind, and is of no use either.
+    fn is_neighbour(&self, row: &Row, bytes: &mut [u8]) -> bool {
+        let (at, size) = (row.index * BLOCK, self.inode_size().bytes() as usize);
         let is_used = |one: &[u8]| inode::MODE.read(one).is_some_and(|mode| mode != 0);
+        let origin = self.origin(at);
+        let (sums, home) = origin.map_or((self.sums, at), |origin| (origin.relocation.sums, origin.home));
         (row.kind != BlockKind::Inodes || bytes.chunks_exact(size).any(is_used))
-            && self.sums.verify(row.kind, row.index * BLOCK, bytes, size, &[])
+            && sums.verify(row.kind, home, bytes, size, &[])
+            && origin.is_none_or(|origin| relocate(&origin, row.kind, bytes))
     }
 }

@@ -94,6 +94,13 @@ fn is_part(at: u64, len: usize) -> bool {
     at.is_multiple_of(8) && (at & (BLOCK - 1)) as usize + len <= BLOCK as usize
 }
 
+/// True for the bytes of the first block of the table of the chunk at `at`, in a volume with these checksums.
+pub(crate) fn is_table(sums: &Checksummer, at: u64, bytes: &[u8]) -> bool {
+    chunk_header::OWNER.read(bytes) == Some(at)
+        && chunk_header::KIND.read(bytes) == Some(BlockKind::ChunkHeader as u8)
+        && chunk_header::CHECKSUM.read(bytes) == Some(sums.of(at, bytes, Some(chunk_header::CHECKSUM)))
+}
+
 /// Smallest volume in bytes that gets huge pages: they cost a smaller one more memory than its content.
 const HUGE_PAGES_FROM_BYTES: u64 = 256 << 20;
 
@@ -439,9 +446,7 @@ impl Store {
 
     /// True for the bytes of the first block of the table of the chunk at `at`.
     pub(crate) fn is_table(&self, at: u64, bytes: &[u8]) -> bool {
-        chunk_header::OWNER.read(bytes) == Some(at)
-            && chunk_header::KIND.read(bytes) == Some(BlockKind::ChunkHeader as u8)
-            && chunk_header::CHECKSUM.read(bytes) == Some(self.table_sum(at, bytes))
+        is_table(&self.sums, at, bytes)
     }
 
     /// Returns block and offset of the chunk-table entry for the block at `at`.

@@ -4,12 +4,13 @@ use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::Outcome;
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, interrupt};
+use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
-use lanefs_publish::Location;
+use lanefs_publish::{Location, Publication, Shard};
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -30,6 +31,9 @@ impl VersionInfo {
     /// Shows the version.
     pub(super) fn execute(&self) -> Outcome {
         let publication = super::open(&self.at)?;
+        if let Some(shards) = publication.shards() {
+            return self.print_join(&publication, shards);
+        }
         let (version, facts) = (publication.version(), publication.facts());
         let progress = RefCell::new(Progress::new("reading pages"));
         let update = |done, all| {
@@ -78,6 +82,52 @@ impl VersionInfo {
             writeln!(
                 out,
                 "expands: {stored} in the store become {blocks}; `lanefs pull` needs a larger --max-expansion"
+            )?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// Shows a join: its shards, each of which is a version.
+    fn print_join(&self, publication: &Publication, shards: &[Shard]) -> Outcome {
+        let (version, facts) = (publication.version(), publication.facts());
+        let (uuid, mut out) = (super::uuid_text(facts.uuid), console::output());
+        if self.json {
+            let row = |shard: &Shard| {
+                let mut row = serde_json::Map::new();
+                json::add_name(&mut row, "prefix", &shard.prefix);
+                row.insert("version".into(), shard.version.to_string().into());
+                row.insert("uuid".into(), super::uuid_text(shard.uuid).into());
+                row.insert("base".into(), shard.base.into());
+                row.insert("bytes".into(), shard.volume_bytes.into());
+                row.insert("blocks".into(), shard.blocks.into());
+                row.insert("inodes".into(), shard.inodes.into());
+                row
+            };
+            let object = serde_json::json!({
+                "version": version.to_string(),
+                "uuid": uuid,
+                "bytes": facts.volume_bytes,
+                "sequence": facts.sequence,
+                "blocks": facts.blocks,
+                "metadata_bytes": facts.metadata_bytes,
+                "data_bytes": facts.data_bytes,
+                "shards": shards.iter().skip(1).map(row).collect::<Vec<_>>(),
+            });
+            writeln!(out, "{}", json::text(&object))?;
+            return Ok(out.flush()?);
+        }
+        writeln!(out, "version   {version}")?;
+        writeln!(out, "join      {uuid}, {}, {} used blocks", human(facts.volume_bytes), facts.blocks)?;
+        let (metadata, data) = (human(facts.metadata_bytes), human(facts.data_bytes));
+        writeln!(out, "stored    {metadata} of metadata, {data} of other data")?;
+        writeln!(out, "shards    {}", shards.len().saturating_sub(1))?;
+        for shard in shards.iter().skip(1) {
+            writeln!(
+                out,
+                "{}  {:>8}  {}",
+                shard.version,
+                human(shard.blocks * BLOCK),
+                escape(&shard.prefix)
             )?;
         }
         Ok(out.flush()?)

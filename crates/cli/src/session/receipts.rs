@@ -1,0 +1,110 @@
+//! Receipts of shards: one line of JSON each, which `publish` writes and `join` reads.
+
+use crate::terminal::failure::Failure;
+use crate::terminal::input::Input;
+use crate::text::{bytes, json};
+use lanefs::escape::escape;
+use lanefs_publish::{Hash, Receipt};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Most bytes of a file with receipts.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Returns a receipt as a line, without the line feed.
+pub fn line(receipt: &Receipt) -> String {
+    json::text(&serde_json::json!({
+        "prefix": String::from_utf8_lossy(&receipt.prefix),
+        "version": receipt.version.to_string(),
+        "uuid": uuid::Uuid::from_bytes(receipt.uuid).to_string(),
+        "files": receipt.files,
+        "bytes": receipt.bytes,
+    }))
+}
+
+/// Writes a receipt to a file, which is there as a whole or as it was.
+///
+/// # Errors
+/// The host's.
+pub fn write(path: &Path, receipt: &Receipt) -> Result<(), Failure> {
+    let failed = |error: &io::Error| Failure::host(path, error);
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
+    // A task that runs twice at the same time writes the same line, under a name of its own.
+    let mut other = std::ffi::OsString::from(".");
+    other.push(name);
+    other.push(format!(".{}", std::process::id()));
+    let part = directory.join(other);
+    let text = format!("{}\n", line(receipt));
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| std::fs::rename(&part, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&part);
+        failed(&error)
+    })
+}
+
+/// Reads the receipts of a file, `-` for standard input: one a line, and empty lines.
+///
+/// # Errors
+/// The host's; a line that is not a receipt, which is named.
+pub fn read(path: &Path) -> Result<Vec<Receipt>, Failure> {
+    let mut text = Vec::new();
+    let read = match path == Path::new("-") {
+        true => Input::default().take(MAX_FILE_BYTES + 1).read_to_end(&mut text),
+        false => File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text)),
+    };
+    read.map_err(|error| Failure::host(path, &error))?;
+    let name = bytes::of_path(path);
+    let bad = |place: String, why: &str| {
+        let advice = "give files that `lanefs publish --prefix` wrote";
+        Failure::usage(place, why, advice)
+    };
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(bad(escape(name), "is too large for a file with receipts"));
+    }
+    let mut receipts = Vec::new();
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let place = || format!("{}:{}", escape(name), number + 1);
+        receipts.push(parse(line).ok_or_else(|| bad(place(), "is not a receipt of a shard"))?);
+    }
+    Ok(receipts)
+}
+
+/// Parses a line. Its words are not trusted: a join checks them.
+fn parse(line: &[u8]) -> Option<Receipt> {
+    let value: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let text = |key: &str| value.get(key)?.as_str();
+    let number = |key: &str| value.get(key)?.as_u64();
+    Some(Receipt {
+        prefix: text("prefix")?.as_bytes().to_vec(),
+        version: Hash::parse(text("version")?)?,
+        uuid: uuid::Uuid::parse_str(text("uuid")?).ok()?.into_bytes(),
+        files: number("files")?,
+        bytes: number("bytes")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipts_survive_their_line_and_other_lines_are_refused() {
+        let receipt =
+            Receipt { prefix: "/é\n".into(), version: Hash::of(b"v"), uuid: [7; 16], files: 3, bytes: 4096 };
+        let line = line(&receipt);
+        assert!(!line.contains('\n'));
+        assert_eq!(parse(line.as_bytes()), Some(receipt));
+        for bad in ["", "{}", "[1]", "null", &line[1..], &line.replacen("\"files\":3", "\"files\":-3", 1)] {
+            assert_eq!(parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
