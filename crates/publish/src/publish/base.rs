@@ -2,7 +2,7 @@
 
 use super::choose::{Candidate, Loan};
 use crate::condemned;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::hash::Hash;
 use crate::format::layout::{VERSION, WINDOW_BYTES, pack_end};
 use crate::format::pack::{Entry, PackEnd};
@@ -113,6 +113,9 @@ impl Base {
         let mut named = HashSet::new();
         if let Some(tag) = tag {
             let (manifest, _) = Manifest::open(fetcher, tag.version, tag.root_bytes as usize)?;
+            if manifest.root.join.is_some() {
+                return Err(Error::IsJoin(objects.store.name()));
+            }
             base.take_manifest(fetcher, &manifest, &mut named)?;
             base.manifest = Some(manifest);
         }

@@ -166,16 +166,16 @@ fn publish_source(
 
 /// Checks that a tag names versions of a volume.
 fn check_tag(fetcher: &Fetcher, present: &Tag, tag: &str, volume: &Volume) -> Result<()> {
-    let shown = || format!("{}#{tag}", fetcher.objects.store.name());
+    if present.uuid == volume.superblock().uuid {
+        return Ok(());
+    }
+    let shown = format!("{}#{tag}", fetcher.objects.store.name());
     let (manifest, _) = Manifest::open(fetcher, present.version, present.root_bytes as usize)?;
     if manifest.root.join.is_some() {
-        return Err(Error::IsJoin(shown()));
+        return Err(Error::IsJoin(shown));
     }
-    if present.uuid != volume.superblock().uuid {
-        let there = uuid::Uuid::from_bytes(present.uuid).to_string();
-        return Err(Error::OtherVolume { tag: shown(), there });
-    }
-    Ok(())
+    let there = uuid::Uuid::from_bytes(present.uuid).to_string();
+    Err(Error::OtherVolume { tag: shown, there })
 }
 
 /// All windows with used blocks: those with metadata first, each kind by position.

@@ -409,7 +409,7 @@ fn a_codec_or_a_kind_that_is_not_known_is_a_clear_error() {
     let text = "is stored by codec 9, which this program does not know";
     assert!(refused.to_string().contains(text), "{refused}");
     root.clone_from(&honest);
-    root[84] = 1;
+    root[84] = 2;
     set_tag(&store, &root);
     let refused = open(&store).map(drop).expect_err("a kind");
     assert!(refused.to_string().contains("of a kind that this program does not know"), "{refused}");
