@@ -23,11 +23,11 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs mkfs part.lane --size 64M --family photos
-  lanefs publish part.lane file:///srv/photos --prefix /2026/05 --receipt 05.json
-  lanefs join file:///srv/photos 05.json
-  lanefs ls file:///srv/photos /2026
-  cat *.json | lanefs join file:///srv/photos -
-  lanefs join file:///srv/photos --remove /2026/05 04.json --dry-run")]
+  lanefs publish part.lane file:///srv/joined --prefix /2026/05 --receipt 05.json
+  lanefs join file:///srv/joined 05.json
+  lanefs ls file:///srv/joined /2026
+  cat *.json | lanefs join file:///srv/joined -
+  lanefs join file:///srv/joined --remove /2026/05 04.json --dry-run")]
 pub struct JoinShards {
     /// The store, and a tag: file:///DIRECTORY[#TAG], s3://BUCKET/FOLDER[#TAG], gs://... or az://...
     #[arg(value_name = "URL", value_parser = LocationParser)]

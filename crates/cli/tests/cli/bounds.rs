@@ -131,6 +131,7 @@ const RUNS: &[&str] = &[
     "shell IMAGE -c ls",
     "publish IMAGE file://DIR/store",
     "pull IMAGE DIR/pulled",
+    "join IMAGE --remove /a --dry-run",
     "remote ls IMAGE",
     "remote info IMAGE",
     "remote verify IMAGE",

@@ -41,12 +41,18 @@ fixture() {
     lanefs publish v.lane file:///srv/photos#2026-10 >/dev/null
     lanefs publish v.lane file:///srv/photos >/dev/null
     lanefs publish v.lane file:///srv/photos#draft >/dev/null
+    lanefs mkfs part.lane --size 64M --family photos -q
+    for month in 04 05; do
+        lanefs publish part.lane file:///srv/joined --prefix "/2026/$month" --receipt "$month.json" >/dev/null
+    done
+    lanefs join file:///srv/joined 05.json >/dev/null
 }
 
 # Removes what other examples need and this one must not find, and mounts what it needs.
 differ() {
     case $1 in
         'lanefs mkfs v.lane'*) rm v.lane ;;
+        'lanefs mkfs part.lane'*) rm part.lane ;;
         'lanefs mkfs photos.lane'* | 'lanefs pull'*) rm photos.lane ;;
         'lanefs ln v.lane /a /b') lanefs rm v.lane /b ;;
         'lanefs mkdir v.lane /photos'*) lanefs rm v.lane -r /photos ;;
