@@ -952,6 +952,13 @@ template <class Group> struct reader {
         }
         const uint8_t *path = (const uint8_t *)name;
         uint64_t dir = path[0] == '/' ? view->root : base;
+        // A walk knows the type of the root and of each entry, not that of the caller's number.
+        if (dir != view->root) {
+            const uint8_t *bytes = inode(dir);
+            if (bytes == nullptr || (load32(bytes) & L_MODE_TYPE) != L_MODE_DIRECTORY) {
+                return failed(bytes == nullptr ? LANEFS_NOT_RESIDENT : LANEFS_NOT_DIRECTORY);
+            }
+        }
         uint32_t begin = 0;
         lanefs_found found = failed(LANEFS_NOT_RESIDENT);
         bool is_found = shortcut(path, (uint32_t)length, follows, &dir, &begin, &found);
@@ -1337,8 +1344,8 @@ LANEFS_FUNCTION lanefs_code lanefs_open_files(void *base, uint64_t bytes, lanefs
     return is_good ? LANEFS_SUCCESS : LANEFS_INVALID;
 }
 
-// Resolves a path from a directory on; without a slash at its beginning it starts in that one. Links are
-// followed, and permissions are not checked.
+// Resolves a path from a directory on; without a slash at its beginning it starts in that one: NOT_DIRECTORY
+// where that is another file. Links are followed, and permissions are not checked.
 template <class Group> LANEFS_FUNCTION lanefs_found lanefs_lookup_by(Group group, const lanefs_view *view,
                                                                      uint64_t directory, const char *path,
                                                                      uint64_t length, uint32_t options) {
