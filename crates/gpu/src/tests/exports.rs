@@ -113,6 +113,8 @@ fn a_mirror_that_has_grown_past_its_memory_is_an_error_and_stays() {
     let mut export = mirrored.export(&MirrorExportOptions::default()).expect("exported");
     let mut large =
         mirrored.export(&MirrorExportOptions { spare: 8 << 20, caches: false }).expect("exported");
+    let (bytes, capacity) = (large.bytes(), large.capacity());
+    let imported = Imported::of(large.export_fd().expect("a descriptor"), capacity);
     for number in 0..9000 {
         volume.write_file(format!("/{number}"), b"").expect("written");
     }
@@ -124,6 +126,9 @@ fn a_mirror_that_has_grown_past_its_memory_is_an_error_and_stays() {
     assert!(export.generation() == generation && export.read().expect("read back") == before);
     large.refresh(&mirrored).expect("there is room");
     assert_eq!(looked_up(&large.read().expect("read"), volume.root().0, "/8999").0, Code::Success);
+    // The importer of the whole memory has what came later, too.
+    assert!(large.bytes() > bytes && large.capacity() == capacity && capacity >= large.bytes());
+    assert_eq!(looked_up(&imported.read(), volume.root().0, "/8999").0, Code::Success);
 }
 
 /// Reads files as a kernel of another program does, by the memory that it has imported. Returns the answers.
