@@ -191,6 +191,7 @@ constexpr uint32_t L_EXTENT_BLOCKS = 12u;
 constexpr uint32_t L_LEAF_UNIT_COUNT = 256u;
 constexpr uint32_t L_DEVICE_VERSION = 1u;
 constexpr uint32_t L_FILE_PRESENT = 1u;
+constexpr uint32_t L_FILE_NOTED = 2147483648u;
 constexpr uint32_t L_MIRROR_HEADER_SIZE = 136u;
 constexpr uint32_t L_MIRROR_VERSION = 8u;
 constexpr uint32_t L_MIRROR_INODE_SIZE = 12u;
@@ -406,6 +407,23 @@ LANEFS_FUNCTION uint64_t claim(uint64_t *at, uint64_t value) {
     uint64_t before = 0;
     __atomic_compare_exchange_n(at, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return before;
+#endif
+}
+
+LANEFS_FUNCTION uint32_t load_shared(const uint32_t *at) {
+#ifdef LANEFS_ON_DEVICE
+    return *(const volatile uint32_t *)at;
+#else
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#endif
+}
+
+// Puts a word where there is another one that is known. Of all threads one has success.
+LANEFS_FUNCTION bool exchange(uint32_t *at, uint32_t before, uint32_t value) {
+#ifdef LANEFS_ON_DEVICE
+    return atomicCAS((unsigned int *)at, before, value) == before;
+#else
+    return __atomic_compare_exchange_n(at, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -1196,6 +1214,14 @@ template <class Group> struct reader {
         }
     }
 
+    // Lists a file as missed, where there is room.
+    LANEFS_FUNCTION void note(const lanefs_files *files, uint64_t ino) const {
+        uint32_t i = add_one((uint32_t *)(files->base + L_FILES_MISS_COUNT));
+        if (i < files->miss_room) {
+            *(uint64_t *)(files->base + files->misses + (uint64_t)i * 8) = ino;
+        }
+    }
+
     // Finds a file in the table, or notes that it is missed: SUCCESS, NOT_RESIDENT, or why it was not read.
     LANEFS_FUNCTION lanefs_code find_file(const lanefs_files *files, uint64_t ino, const uint8_t *bytes,
                                           const uint8_t **content, uint64_t *length) const {
@@ -1205,14 +1231,22 @@ template <class Group> struct reader {
             uint8_t *slot = files->base + at_slot;
             uint64_t there = load_shared((const uint64_t *)(slot + L_FILE_SLOT_INO));
             if (there == ino) {
-                uint32_t state = load32(slot + L_FILE_SLOT_STATE);
-                if (state != L_FILE_PRESENT) {
-                    return state > L_FILE_PRESENT ? (lanefs_code)(state - L_FILE_PRESENT)
-                                                  : LANEFS_NOT_RESIDENT;
+                uint32_t *its_word = (uint32_t *)(slot + L_FILE_SLOT_STATE), word = load_shared(its_word);
+                uint32_t state = word & ~L_FILE_NOTED, generation = load32(slot + L_FILE_SLOT_GENERATION);
+                if (state == 0) {
+                    return LANEFS_NOT_RESIDENT;
                 }
-                // Another file that has the number now.
-                if (load32(slot + L_FILE_SLOT_GENERATION) != load32(bytes + L_INODE_GENERATION)) {
-                    return LANEFS_STALE_INODE;
+                // Another file that has had the number, or has it now: one thread notes it, and readers of
+                // the file that is there go on. Of a file that failed the generation may be unknown, 0.
+                bool is_known = generation != 0 || state == L_FILE_PRESENT;
+                if (is_known && generation != load32(bytes + L_INODE_GENERATION)) {
+                    if (word == state && group.rank() == 0 && exchange(its_word, word, word | L_FILE_NOTED)) {
+                        note(files, ino);
+                    }
+                    return LANEFS_NOT_RESIDENT;
+                }
+                if (state != L_FILE_PRESENT) {
+                    return (lanefs_code)(state - L_FILE_PRESENT);
                 }
                 uint64_t start = load64(slot + L_FILE_SLOT_START);
                 *length = load64(slot + L_FILE_SLOT_BYTES);
@@ -1227,13 +1261,9 @@ template <class Group> struct reader {
                 }
                 there = claim((uint64_t *)(slot + L_FILE_SLOT_INO), ino);
                 if (there == 0) {
-                    uint32_t i = add_one((uint32_t *)(files->base + L_FILES_MISS_COUNT));
-                    if (i < files->miss_room) {
-                        *(uint64_t *)(files->base + files->misses + (uint64_t)i * 8) = ino;
-                    }
-                    return LANEFS_NOT_RESIDENT;
+                    note(files, ino);
                 }
-                if (there == ino) {
+                if (there == 0 || there == ino) {
                     return LANEFS_NOT_RESIDENT;
                 }
             }
