@@ -13,7 +13,8 @@
 // * No input leads outside the memory that `lanefs_open` and `lanefs_open_files` were given, and each loop
 //   has a bound, whatever the bytes there are. Paths and buffers are the caller's.
 // * A function with `_warp` is for all lanes of a warp at once, with the same arguments in each: they share
-//   the work. A function with `_by` takes another group: a type with `rank`, `size` and `ballot`.
+//   the work. The directory and the entry of a listing are each lane's own. A function with `_by` takes
+//   another group: a type with `rank`, `size` and `ballot`.
 // * The bytes must not change while a kernel reads them; docs/device.md says when they do.
 #ifndef LANEFS_DEVICE_H
 #define LANEFS_DEVICE_H
@@ -1415,7 +1416,8 @@ LANEFS_FUNCTION lanefs_code lanefs_readdir(const lanefs_view *view, lanefs_direc
 }
 
 // Gives each member of a group the next entry that no other one has: SUCCESS where the first member has one.
-// Members without an entry have the inode number 0.
+// Members without an entry have the inode number 0. `directory` and `entry` are each member's own variables,
+// not memory that members share: each of them changes both.
 template <class Group> LANEFS_FUNCTION lanefs_code lanefs_readdir_by(Group group, const lanefs_view *view,
                                                                      lanefs_directory *directory,
                                                                      lanefs_entry *entry) {

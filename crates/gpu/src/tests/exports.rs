@@ -209,7 +209,9 @@ fn files_that_a_kernel_misses_are_there_when_it_runs_again() {
 fn a_number_that_another_file_has_got_is_missed_and_brought() {
     fail_call(None);
     let (gpu, volume) = (open(), volume());
-    let ino = volume.write_file("/first", content(1)).expect("written").ino;
+    // Beside others, so that its block stays a block of inodes.
+    let keep = |number: u32| volume.write_file(format!("/keep{number}"), content(1)).expect("written").ino;
+    let ino = (0..40).map(keep).collect::<Vec<_>>()[3];
     let mut names = 0_u32..;
     let mut write = |bytes: &[u8]| {
         let mut made = (0..300).map(|_| {
@@ -225,7 +227,7 @@ fn a_number_that_another_file_has_got_is_missed_and_brought() {
     let mut export = mirrored.export(&options).expect("exported");
     let old = export.read().expect("read");
     mirrored.bring_files(&[ino], &mut table).expect("brought");
-    volume.remove_file("/first").expect("removed");
+    volume.remove_file("/keep3").expect("removed");
     let [nothing, file, failure] =
         [(0, 0), (1, 0), (0, 1)].map(|(files, failed)| BroughtFiles { files, failed, ..Default::default() });
     // One that is larger than the table, and then one that is not.
