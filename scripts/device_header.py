@@ -73,6 +73,10 @@ __device__ inline u64 atomicCAS(u64 *at, u64 old, u64 value) {
     __atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return old;
 }
+__device__ inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned value) {
+    __atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return old;
+}
 __device__ inline unsigned atomicAdd(unsigned *at, unsigned value) {
     return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }

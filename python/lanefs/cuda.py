@@ -65,7 +65,8 @@ class Driver:
 
     def __init__(self, libraries: tuple[str, ...]) -> None:
         self._library = _loaded(libraries)
-        self._lock = threading.Lock()
+        # The collector of garbage may end a mapping on a thread that has the lock.
+        self._lock = threading.RLock()
         self._contexts: dict[int, ctypes.c_void_p] = {}
         self.pid = os.getpid()
         self._call("cuInit", ctypes.c_uint(0))
@@ -117,18 +118,20 @@ class Driver:
         handle, address = ctypes.c_void_p(), ctypes.c_ulonglong()
         memory = _HandleDesc(type=_OPAQUE_FD, fd=fd, size=allocation_bytes)
         part = _BufferDesc(offset=offset, size=size)
-        with self.current(number):
-            try:
+        is_taken = False
+        try:
+            with self.current(number):
                 self._call("cuImportExternalMemory", ctypes.byref(handle), ctypes.byref(memory))
-            except CudaError:
-                # The driver takes the descriptor over only where it succeeds.
+                is_taken = True
+                try:
+                    self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), handle, ctypes.byref(part))
+                except CudaError:
+                    self._call("cuDestroyExternalMemory", handle)
+                    raise
+        finally:
+            # The driver takes the descriptor over only where it succeeds.
+            if not is_taken:
                 os.close(fd)
-                raise
-            try:
-                self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), handle, ctypes.byref(part))
-            except CudaError:
-                self._call("cuDestroyExternalMemory", handle)
-                raise
         return handle, address.value
 
     def free_memory(self, number: int, handle: ctypes.c_void_p, address: int) -> None:

@@ -273,7 +273,10 @@ class DeviceLoader:
     ) -> None:
         """`ahead` batches are ready before they are due. Without a `seed` the order is that of the paths.
 
-        Each rank of a distributed program reads a part of its own.
+        Each rank of a distributed program reads a part of its own. All parts have the same number of files,
+        so that no rank waits for another one: with `drop_last` the files at the end that not every rank has
+        are left out, and so is a last batch that is not full; else files from the beginning of the order come
+        a second time, as with torch's `DistributedSampler`.
         """
         self.volume = volume
         self.paths = path_set(paths)
@@ -313,8 +316,11 @@ class DeviceLoader:
         rank, world_size = self._part
         count = len(self.paths)
         order = np.arange(count, dtype=np.uint32) if self.seed is None else shuffled(count, self.seed + self._epoch)
-        rows = order[rank::world_size]
-        return rows[: len(rows) - len(rows) % self.batch_size] if self.drop_last else rows
+        each = count // world_size if self.drop_last else -(-count // world_size)
+        if self.drop_last:
+            each -= each % self.batch_size
+        # Where the order is too short it begins again.
+        return np.resize(order, each * world_size)[rank::world_size]
 
     def __len__(self) -> int:
         """The number of batches of a whole pass."""

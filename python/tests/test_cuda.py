@@ -172,7 +172,9 @@ def test_without_cuda_a_call_says_what_is_missing(volume, calls, monkeypatch):
     monkeypatch.setenv("LANEFS_STANDIN_UUID", "00" * 15 + "07")
     with pytest.raises(lanefs.cuda.CudaError, match="none of the 2 devices"):
         files.on_device()
-    for call in ["cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer", "cuDeviceGetCount"]:
+    # The context is made first, and once.
+    failing = ["cuDevicePrimaryCtxRetain", "cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer"]
+    for call in [*failing, "cuDeviceGetCount"]:
         monkeypatch.setenv("LANEFS_STANDIN_UUID", bytes(files.memory._memory.uuid).hex())
         monkeypatch.setenv("LANEFS_STANDIN_FAIL", call)
         opened = len(os.listdir("/proc/self/fd"))
@@ -231,6 +233,17 @@ def test_threads_end_tensors_beside_each_other(volume, calls):
         thread.join()
     assert wrong == []
     assert calls().count("cuDestroyExternalMemory") == calls().count("cuImportExternalMemory") == 30
+
+
+def test_memory_can_end_inside_of_a_call_of_the_driver(volume, calls):
+    tensor = Tensor(volume.read_to_device(list(FILES)))
+    lock = lanefs.cuda.driver()._lock
+    # The collector of garbage runs anywhere, also where this thread has the lock.
+    with lock:
+        assert lock.acquire(blocking=False)
+        lock.release()
+        tensor.end()
+    assert calls()[-1] == "cuDestroyExternalMemory"
 
 
 def test_a_process_that_ends_with_a_tensor_ends_well(library, image, volume):

@@ -262,8 +262,29 @@ def test_a_device_loader_has_each_file_once_in_the_order_of_its_seed(loaders, ca
     # The memory of a batch serves later ones.
     assert calls().count("cuImportExternalMemory") <= 8
     parts = [[row for batch in loaders(seed=None, rank=rank, world_size=3) for row in batch.rows] for rank in range(3)]
-    assert parts == [list(range(rank, 100, 3)) for rank in range(3)]
+    assert parts == [[*range(0, 100, 3)], [*range(1, 100, 3), 0], [*range(2, 100, 3), 1]]
     assert [len(batch.rows) for batch in loaders(batch_size=30, drop_last=True)] == [30] * 3
+
+
+def test_all_ranks_of_a_device_loader_have_the_same_number_of_batches(volume):
+    def parts(count, ranks, **options):
+        paths = [f"/{number}" for number in range(count)]
+        loaders = [
+            lanefs.torch.DeviceLoader(volume, paths, rank=rank, world_size=ranks, **options) for rank in range(ranks)
+        ]
+        return [len(loader) for loader in loaders], [loader._rows().tolist() for loader in loaders]
+
+    order = lanefs.shuffled(257, 3).tolist()
+    lengths, rows = parts(257, 2, batch_size=128, seed=3)
+    assert lengths == [2, 2]
+    assert rows == [order[::2], [*order[1::2], order[0]]]
+    lengths, rows = parts(257, 2, batch_size=128, seed=3, drop_last=True)
+    assert lengths == [1, 1]
+    assert rows == [order[:256:2], order[1:256:2]]
+    # Fewer files than ranks, and none.
+    assert parts(2, 5, seed=None)[1] == [[0], [1], [0], [1], [0]]
+    assert parts(2, 5, seed=None, drop_last=True) == ([0] * 5, [[]] * 5)
+    assert parts(0, 2) == ([0, 0], [[], []])
 
 
 def test_a_device_loader_continues_from_its_state(loaders):

@@ -7,8 +7,8 @@
 //     cargo run --release -p lanefs-gpu --example export_to -- IMAGE PATHS WORD ./cuda_grep
 //
 // `export_to` owns the volume and the device's memory. It passes descriptors of a mirror and of a table of
-// files by the variables LANEFS_MIRROR and LANEFS_FILES (descriptor, bytes of the allocation, offset, bytes),
-// brings missed files on the line `bring`, and compares the line `found`.
+// files by the variables LANEFS_MIRROR and LANEFS_FILES (descriptor, bytes of the allocation, offset, bytes to
+// map), brings missed files on the line `bring`, and compares the line `found`.
 
 #include "lanefs_device.h"
 

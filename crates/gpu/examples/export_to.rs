@@ -74,7 +74,7 @@ fn main() -> Outcome<()> {
     let begin = Instant::now();
     let mut child = Command::new(program)
         .args([list, word])
-        .env("LANEFS_MIRROR", variable(&to_mirror, mirror.bytes())?)
+        .env("LANEFS_MIRROR", variable(&to_mirror, mirror.capacity())?)
         .env("LANEFS_FILES", variable(&to_table, table.bytes())?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

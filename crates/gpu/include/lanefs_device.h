@@ -13,7 +13,8 @@
 // * No input leads outside the memory that `lanefs_open` and `lanefs_open_files` were given, and each loop
 //   has a bound, whatever the bytes there are. Paths and buffers are the caller's.
 // * A function with `_warp` is for all lanes of a warp at once, with the same arguments in each: they share
-//   the work. A function with `_by` takes another group: a type with `rank`, `size` and `ballot`.
+//   the work. The directory and the entry of a listing are each lane's own. A function with `_by` takes
+//   another group: a type with `rank`, `size` and `ballot`.
 // * The bytes must not change while a kernel reads them; docs/device.md says when they do.
 #ifndef LANEFS_DEVICE_H
 #define LANEFS_DEVICE_H
@@ -191,6 +192,7 @@ constexpr uint32_t L_EXTENT_BLOCKS = 12u;
 constexpr uint32_t L_LEAF_UNIT_COUNT = 256u;
 constexpr uint32_t L_DEVICE_VERSION = 1u;
 constexpr uint32_t L_FILE_PRESENT = 1u;
+constexpr uint32_t L_FILE_NOTED = 2147483648u;
 constexpr uint32_t L_MIRROR_HEADER_SIZE = 136u;
 constexpr uint32_t L_MIRROR_VERSION = 8u;
 constexpr uint32_t L_MIRROR_INODE_SIZE = 12u;
@@ -406,6 +408,23 @@ LANEFS_FUNCTION uint64_t claim(uint64_t *at, uint64_t value) {
     uint64_t before = 0;
     __atomic_compare_exchange_n(at, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return before;
+#endif
+}
+
+LANEFS_FUNCTION uint32_t load_shared(const uint32_t *at) {
+#ifdef LANEFS_ON_DEVICE
+    return *(const volatile uint32_t *)at;
+#else
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#endif
+}
+
+// Puts a word where there is another one that is known. Of all threads one has success.
+LANEFS_FUNCTION bool exchange(uint32_t *at, uint32_t before, uint32_t value) {
+#ifdef LANEFS_ON_DEVICE
+    return atomicCAS((unsigned int *)at, before, value) == before;
+#else
+    return __atomic_compare_exchange_n(at, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -952,6 +971,13 @@ template <class Group> struct reader {
         }
         const uint8_t *path = (const uint8_t *)name;
         uint64_t dir = path[0] == '/' ? view->root : base;
+        // A walk knows the type of the root and of each entry, not that of the caller's number.
+        if (dir != view->root) {
+            const uint8_t *bytes = inode(dir);
+            if (bytes == nullptr || (load32(bytes) & L_MODE_TYPE) != L_MODE_DIRECTORY) {
+                return failed(bytes == nullptr ? LANEFS_NOT_RESIDENT : LANEFS_NOT_DIRECTORY);
+            }
+        }
         uint32_t begin = 0;
         lanefs_found found = failed(LANEFS_NOT_RESIDENT);
         bool is_found = shortcut(path, (uint32_t)length, follows, &dir, &begin, &found);
@@ -1189,6 +1215,14 @@ template <class Group> struct reader {
         }
     }
 
+    // Lists a file as missed, where there is room.
+    LANEFS_FUNCTION void note(const lanefs_files *files, uint64_t ino) const {
+        uint32_t i = add_one((uint32_t *)(files->base + L_FILES_MISS_COUNT));
+        if (i < files->miss_room) {
+            *(uint64_t *)(files->base + files->misses + (uint64_t)i * 8) = ino;
+        }
+    }
+
     // Finds a file in the table, or notes that it is missed: SUCCESS, NOT_RESIDENT, or why it was not read.
     LANEFS_FUNCTION lanefs_code find_file(const lanefs_files *files, uint64_t ino, const uint8_t *bytes,
                                           const uint8_t **content, uint64_t *length) const {
@@ -1198,14 +1232,22 @@ template <class Group> struct reader {
             uint8_t *slot = files->base + at_slot;
             uint64_t there = load_shared((const uint64_t *)(slot + L_FILE_SLOT_INO));
             if (there == ino) {
-                uint32_t state = load32(slot + L_FILE_SLOT_STATE);
-                if (state != L_FILE_PRESENT) {
-                    return state > L_FILE_PRESENT ? (lanefs_code)(state - L_FILE_PRESENT)
-                                                  : LANEFS_NOT_RESIDENT;
+                uint32_t *its_word = (uint32_t *)(slot + L_FILE_SLOT_STATE), word = load_shared(its_word);
+                uint32_t state = word & ~L_FILE_NOTED, generation = load32(slot + L_FILE_SLOT_GENERATION);
+                if (state == 0) {
+                    return LANEFS_NOT_RESIDENT;
                 }
-                // Another file that has the number now.
-                if (load32(slot + L_FILE_SLOT_GENERATION) != load32(bytes + L_INODE_GENERATION)) {
-                    return LANEFS_STALE_INODE;
+                // Another file that has had the number, or has it now: one thread notes it, and readers of
+                // the file that is there go on. Of a file that failed the generation may be unknown, 0.
+                bool is_known = generation != 0 || state == L_FILE_PRESENT;
+                if (is_known && generation != load32(bytes + L_INODE_GENERATION)) {
+                    if (word == state && group.rank() == 0 && exchange(its_word, word, word | L_FILE_NOTED)) {
+                        note(files, ino);
+                    }
+                    return LANEFS_NOT_RESIDENT;
+                }
+                if (state != L_FILE_PRESENT) {
+                    return (lanefs_code)(state - L_FILE_PRESENT);
                 }
                 uint64_t start = load64(slot + L_FILE_SLOT_START);
                 *length = load64(slot + L_FILE_SLOT_BYTES);
@@ -1220,13 +1262,9 @@ template <class Group> struct reader {
                 }
                 there = claim((uint64_t *)(slot + L_FILE_SLOT_INO), ino);
                 if (there == 0) {
-                    uint32_t i = add_one((uint32_t *)(files->base + L_FILES_MISS_COUNT));
-                    if (i < files->miss_room) {
-                        *(uint64_t *)(files->base + files->misses + (uint64_t)i * 8) = ino;
-                    }
-                    return LANEFS_NOT_RESIDENT;
+                    note(files, ino);
                 }
-                if (there == ino) {
+                if (there == 0 || there == ino) {
                     return LANEFS_NOT_RESIDENT;
                 }
             }
@@ -1337,8 +1375,8 @@ LANEFS_FUNCTION lanefs_code lanefs_open_files(void *base, uint64_t bytes, lanefs
     return is_good ? LANEFS_SUCCESS : LANEFS_INVALID;
 }
 
-// Resolves a path from a directory on; without a slash at its beginning it starts in that one. Links are
-// followed, and permissions are not checked.
+// Resolves a path from a directory on; without a slash at its beginning it starts in that one: NOT_DIRECTORY
+// where that is another file. Links are followed, and permissions are not checked.
 template <class Group> LANEFS_FUNCTION lanefs_found lanefs_lookup_by(Group group, const lanefs_view *view,
                                                                      uint64_t directory, const char *path,
                                                                      uint64_t length, uint32_t options) {
@@ -1378,7 +1416,8 @@ LANEFS_FUNCTION lanefs_code lanefs_readdir(const lanefs_view *view, lanefs_direc
 }
 
 // Gives each member of a group the next entry that no other one has: SUCCESS where the first member has one.
-// Members without an entry have the inode number 0.
+// Members without an entry have the inode number 0. `directory` and `entry` are each member's own variables,
+// not memory that members share: each of them changes both.
 template <class Group> LANEFS_FUNCTION lanefs_code lanefs_readdir_by(Group group, const lanefs_view *view,
                                                                      lanefs_directory *directory,
                                                                      lanefs_entry *entry) {

@@ -135,7 +135,8 @@ impl DeviceFileTable {
 
     /// Gives the memory to another program, or another interface to the device, as a file descriptor. Each
     /// call makes another descriptor. Kernels of the importer write to the memory: by `lanefs_read`, and in
-    /// no other way. Their work must have ended when a method of the table is called. ///
+    /// no other way. Their work must have ended when a method of the table is called.
+    ///
     /// # Errors
     /// An error of the device.
     pub fn export_fd(&self) -> Result<ExportedMemory> {
@@ -174,12 +175,13 @@ impl DeviceFileTable {
         Ok(host.bytes().unwrap_or(&[])[..len as usize].to_vec())
     }
 
-    /// Brings files. After an error the table has none.
-    fn bring(&mut self, volume: &Volume, wanted: &[Ino]) -> Result<BroughtFiles> {
+    /// Brings files; with `only_others` those alone that the table does not have at the generation of now.
+    /// After an error the table has none.
+    fn bring(&mut self, volume: &Volume, wanted: &[Ino], only_others: bool) -> Result<BroughtFiles> {
         let done = self.commands.record(|recording| recording.take_back(&self.memory));
         let done = done.and_then(|()| self.commands.submit()).and_then(|_| self.commands.wait());
         let done = done.and_then(|()| {
-            let (chosen, mut brought) = self.choose(volume, wanted);
+            let (chosen, mut brought) = self.choose(volume, wanted, only_others);
             for batch in batches(&chosen).into_iter().filter(|batch| !batch.is_empty()) {
                 self.add(volume, batch, &mut brought)?;
             }
@@ -196,21 +198,45 @@ impl DeviceFileTable {
         self.used = 0;
     }
 
-    /// Chooses the files for which there is room. Where not all have some, the table begins again.
-    fn choose(&mut self, volume: &Volume, wanted: &[Ino]) -> (Vec<Attr>, BroughtFiles) {
+    /// Forgets the files that failed without a generation, where the number has a file now. Kernels that ask
+    /// for it miss it.
+    fn forget_failures(&mut self, volume: &Volume) {
+        self.files.retain(|ino, slot| slot.generation != 0 || volume.getattr(Ino(*ino)).is_err());
+    }
+
+    /// Finds the files with these numbers, and those that cannot be brought.
+    fn find(&self, volume: &Volume, wanted: &[Ino], only_others: bool) -> (Vec<Attr>, Vec<FileSlot>) {
         let (mut found, mut failed) = (Vec::new(), Vec::new());
         let mut wanted = wanted.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
         for ino in wanted.into_iter().filter(|ino| ino.0 != 0) {
-            match volume.getattr(ino) {
-                Ok(attr) if attr.kind == FileKind::Directory => failed.push((ino, Code::IsDirectory)),
-                Ok(attr) if attr.kind != FileKind::File => failed.push((ino, Code::Invalid)),
-                Ok(attr) if attr.size > self.header.data_bytes => failed.push((ino, Code::BufferTooSmall)),
-                Ok(attr) => found.push(attr),
-                Err(error) => failed.push((ino, error.code())),
+            let attr = volume.getattr(ino);
+            let generation = attr.as_ref().map_or(0, |attr| attr.generation);
+            // A kernel whose mirror is older than the table misses such a file, and brings nothing.
+            if only_others && self.files.get(&ino.0).is_some_and(|slot| slot.generation == generation) {
+                continue;
             }
+            let code = match attr {
+                Ok(attr) if attr.kind == FileKind::Directory => Code::IsDirectory,
+                Ok(attr) if attr.kind != FileKind::File => Code::Invalid,
+                Ok(attr) if attr.size > self.header.data_bytes => Code::BufferTooSmall,
+                Ok(attr) => {
+                    found.push(attr);
+                    continue;
+                }
+                Err(error) => error.code(),
+            };
+            let state = FILE_PRESENT + u32::from(code.number());
+            failed.push(FileSlot { ino: ino.0, generation, state, ..FileSlot::default() });
         }
+        (found, failed)
+    }
+
+    /// Chooses the files for which there is room. Where not all have some, the table begins again.
+    fn choose(&mut self, volume: &Volume, wanted: &[Ino], only_others: bool) -> (Vec<Attr>, BroughtFiles) {
+        self.forget_failures(volume);
+        let (found, failed) = self.find(volume, wanted, only_others);
         let all = found.len() + failed.len() + self.files.len();
         let bytes: u64 = found.iter().map(|attr| attr.size.next_multiple_of(FILE_BYTES)).sum();
         let most = self.options.files as usize;
@@ -219,10 +245,9 @@ impl DeviceFileTable {
             self.forget();
             brought.is_new_round = true;
         }
-        for (ino, code) in failed {
+        for slot in failed {
             if self.files.len() < most {
-                let state = FILE_PRESENT + u32::from(code.number());
-                self.files.insert(ino.0, FileSlot { ino: ino.0, state, ..FileSlot::default() });
+                self.files.insert(slot.ino, slot);
                 brought.failed += 1;
             }
         }
@@ -380,16 +405,17 @@ impl Mirrored<'_> {
     /// Those of [`Volume::read_files`](lanefs::Volume::read_files), an error of the device. The table has no
     /// files then.
     pub fn bring_files(&self, inodes: &[Ino], table: &mut DeviceFileTable) -> Result<BroughtFiles> {
-        table.bring(self.volume(), inodes)
+        table.bring(self.volume(), inodes, false)
     }
 
     /// Brings the files that kernels have [missed](DeviceFileTable::missed). A program runs its kernel until
-    /// no file is missed, or none comes.
+    /// no file is missed, or none comes. Files that the table has stay as they are, but for a number that
+    /// another file has now.
     ///
     /// # Errors
     /// As [`bring_files`](Self::bring_files).
     pub fn bring_missed(&self, table: &mut DeviceFileTable) -> Result<BroughtFiles> {
         let missed = table.missed()?;
-        table.bring(self.volume(), &missed)
+        table.bring(self.volume(), &missed, true)
     }
 }

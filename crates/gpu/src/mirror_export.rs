@@ -50,9 +50,15 @@ pub struct MirrorExport {
 }
 
 impl MirrorExport {
-    /// Bytes of the mirror: the length that `lanefs_open` is given.
+    /// Bytes of the mirror as it is now. A [`refresh`](Self::refresh) changes them.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of the memory: the length that an importer maps and that `lanefs_open` is given. They stay the
+    /// same, also where a [`refresh`](Self::refresh) makes use of more of them.
+    pub fn capacity(&self) -> u64 {
+        self.memory.len
     }
 
     /// The mirror generation of the bytes.
@@ -150,8 +156,9 @@ fn with_plan<T>(
     work: impl FnOnce(&Mirror, &DirectoryCache, &MirrorPlan) -> Result<T>,
 ) -> Result<T> {
     let query = mirrored.query(&ResolveOptions::default());
-    let volume_bytes = mirrored.volume().superblock().volume_bytes;
     mirrored.with_mirror(|mirror| {
+        // After the refresh of the mirror: a volume that grows meanwhile has no chunk beyond its end.
+        let volume_bytes = mirrored.volume().superblock().volume_bytes;
         let cache = mirrored.cache();
         let directories = mirror.directories.addresses();
         let sizes = TableSizes {

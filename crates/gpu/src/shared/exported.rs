@@ -23,6 +23,10 @@ const PLACE_BYTES: u64 = 256;
 /// State of a slot whose file is there; above it a code says why not, and below it the file was missed.
 pub(crate) const FILE_PRESENT: u32 = 1;
 
+/// Bit of a state beside the others: a kernel has listed the inode number as missed, for its mirror has
+/// another generation of the inode.
+pub(crate) const FILE_NOTED: u32 = 1 << 31;
+
 structures! {
     /// Head of an exported mirror. Offsets count from its first byte.
     record MirrorHeader {
@@ -104,9 +108,10 @@ structures! {
         start: u64,
         /// Bytes of the file.
         bytes: u64,
-        /// Generation of the inode.
+        /// Generation of the inode; 0 where it is unknown, of a file that cannot be read.
         generation: u32,
-        /// 0 for a file that was missed; `FILE_PRESENT`, and above it the code of a file that cannot be read.
+        /// 0 for a file that was missed; `FILE_PRESENT`, and above it the code of a file that cannot be read;
+        /// and the bit `FILE_NOTED`.
         state: u32,
     }
 }
@@ -229,6 +234,7 @@ pub(crate) fn device_constants() -> String {
         ("LEAF_UNIT_COUNT", UNITS_PER_LEAF as usize),
         ("DEVICE_VERSION", DEVICE_VERSION as usize),
         ("FILE_PRESENT", FILE_PRESENT as usize),
+        ("FILE_NOTED", FILE_NOTED as usize),
     ];
     let own = own.into_iter().map(|(name, value)| (name.to_string(), value));
     for (name, value) in words.iter().filter(|word| is_shared(word)).cloned().chain(own).chain(fields()) {

@@ -113,6 +113,8 @@ fn a_mirror_that_has_grown_past_its_memory_is_an_error_and_stays() {
     let mut export = mirrored.export(&MirrorExportOptions::default()).expect("exported");
     let mut large =
         mirrored.export(&MirrorExportOptions { spare: 8 << 20, caches: false }).expect("exported");
+    let (bytes, capacity) = (large.bytes(), large.capacity());
+    let imported = Imported::of(large.export_fd().expect("a descriptor"), capacity);
     for number in 0..9000 {
         volume.write_file(format!("/{number}"), b"").expect("written");
     }
@@ -124,16 +126,24 @@ fn a_mirror_that_has_grown_past_its_memory_is_an_error_and_stays() {
     assert!(export.generation() == generation && export.read().expect("read back") == before);
     large.refresh(&mirrored).expect("there is room");
     assert_eq!(looked_up(&large.read().expect("read"), volume.root().0, "/8999").0, Code::Success);
+    // The importer of the whole memory has what came later, too.
+    assert!(large.bytes() > bytes && large.capacity() == capacity && capacity >= large.bytes());
+    assert_eq!(looked_up(&imported.read(), volume.root().0, "/8999").0, Code::Success);
 }
 
 /// Reads files as a kernel of another program does, by the memory that it has imported. Returns the answers.
 fn kernel(mirrored: &Mirrored<'_>, memory: &Imported, inodes: &[u64]) -> Vec<Result<Vec<u8>, Code>> {
     let mut export = mirrored.export(&MirrorExportOptions::default()).expect("exported");
+    by_mirror(&export.read().expect("read"), memory, inodes)
+}
+
+/// The same with the bytes of an exported mirror.
+fn by_mirror(mirror: &[u8], memory: &Imported, inodes: &[u64]) -> Vec<Result<Vec<u8>, Code>> {
     let mut requests = Requests::default();
     // Each twice: a miss is noted once.
     inodes.iter().chain(inodes).for_each(|ino| requests.read(*ino, 0, 5000));
     let mut table = memory.read();
-    let mut answers = Driver::shared().ask(&export.read().expect("read"), Some(&mut table), &requests);
+    let mut answers = Driver::shared().ask(mirror, Some(&mut table), &requests);
     memory.write(&table);
     let mut all: Vec<_> = (0..2 * inodes.len())
         .map(|_| {
@@ -188,10 +198,67 @@ fn files_that_a_kernel_misses_are_there_when_it_runs_again() {
     volume.remove_file("/3").expect("removed");
     let other = (100..200).find(|number| write(*number) == inodes[3]);
     assert!(other.is_some(), "the number was not used again");
-    assert_eq!(kernel(&mirrored, &memory, &inodes)[3], Err(Code::StaleInode));
-    mirrored.bring_files(&[Ino(inodes[3])], &mut table).expect("brought");
+    assert_eq!(kernel(&mirrored, &memory, &inodes)[3], Err(Code::NotResident));
+    assert_eq!(table.missed().expect("read"), [Ino(inodes[3])]);
+    mirrored.bring_missed(&mut table).expect("brought");
     assert_eq!(kernel(&mirrored, &memory, &inodes)[3], Ok(content(other.expect("a number"))));
     assert_eq!(mirrored.failure(), None);
+}
+
+#[test]
+fn a_number_that_another_file_has_got_is_missed_and_brought() {
+    fail_call(None);
+    let (gpu, volume) = (open(), volume());
+    // Beside others, so that its block stays a block of inodes.
+    let keep = |number: u32| volume.write_file(format!("/keep{number}"), content(1)).expect("written").ino;
+    let ino = (0..40).map(keep).collect::<Vec<_>>()[3];
+    let mut names = 0_u32..;
+    let mut write = |bytes: &[u8]| {
+        let mut made = (0..300).map(|_| {
+            let name = format!("/{}", names.next().expect("a name"));
+            (volume.write_file(&name, bytes).expect("written").ino, name)
+        });
+        made.find(|(got, _)| *got == ino).expect("the number was not used again").1
+    };
+    let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+    let few = FileTableOptions { files: 32, misses: 8, ..FileTableOptions::default() };
+    let (mut table, memory) = table(&gpu, 9000, few);
+    let options = MirrorExportOptions { spare: 8 << 20, ..MirrorExportOptions::default() };
+    let mut export = mirrored.export(&options).expect("exported");
+    let old = export.read().expect("read");
+    mirrored.bring_files(&[ino], &mut table).expect("brought");
+    volume.remove_file("/keep3").expect("removed");
+    let [nothing, file, failure] =
+        [(0, 0), (1, 0), (0, 1)].map(|(files, failed)| BroughtFiles { files, failed, ..Default::default() });
+    // One that is larger than the table, and then one that is not.
+    for (bytes, found, brought) in
+        [(vec![1; 9500], Err(Code::BufferTooSmall), failure), (content(2), Ok(content(2)), file)]
+    {
+        assert!(table.missed().expect("read").is_empty());
+        let name = write(&bytes);
+        export.refresh(&mirrored).expect("refreshed");
+        let new = export.read().expect("read");
+        assert_eq!(by_mirror(&new, &memory, &[ino.0]), [Err(Code::NotResident)]);
+        assert_eq!(table.missed().expect("read"), [ino]);
+        assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), brought);
+        assert_eq!(by_mirror(&new, &memory, &[ino.0]), [found.clone()]);
+        // A mirror that is older than the table brings nothing, and takes nothing away.
+        assert_eq!(by_mirror(&old, &memory, &[ino.0]), [Err(Code::NotResident)]);
+        assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), nothing);
+        assert_eq!(by_mirror(&new, &memory, &[ino.0]), [found]);
+        volume.remove_file(&name).expect("removed");
+    }
+    // The generation of a file that has gone is unknown; the host sees that another one has the number.
+    let gone = volume.getattr(ino).map(|_| ()).expect_err("it has gone").code();
+    assert_eq!(mirrored.bring_files(&[ino], &mut table).expect("brought"), failure);
+    assert_eq!(by_mirror(&export.read().expect("read"), &memory, &[ino.0]), [Err(gone)]);
+    write(&content(3));
+    export.refresh(&mirrored).expect("refreshed");
+    let new = export.read().expect("read");
+    assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), nothing);
+    assert_eq!(by_mirror(&new, &memory, &[ino.0]), [Err(Code::NotResident)]);
+    assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), file);
+    assert_eq!(by_mirror(&new, &memory, &[ino.0]), [Ok(content(3))]);
 }
 
 #[test]

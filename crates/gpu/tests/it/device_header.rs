@@ -113,6 +113,36 @@ fn lookups_are_those_of_the_twin_and_of_the_cpu_engine() {
 }
 
 #[test]
+fn a_lookup_begins_in_directories_only() {
+    let volume = Volume::create_memory(&crate::support::options(InodeSize::B256)).expect("volume");
+    let dir = volume.mkdir_all("/dir", 0o755).expect("made").ino.0;
+    let inside = volume.write_file("/dir/name", b"").expect("written").ino.0;
+    // The bytes of the file lie where a directory has its root.
+    let files = [104, 120, 160, 5000]
+        .map(|len| volume.write_file(format!("/{len}"), vec![0; len]).expect("written").ino.0);
+    let memory = HostCopy::of(&volume).expect("copied");
+    let mirror = memory.exported(&query(&volume, true), None);
+    let mut requests = Requests::default();
+    requests.lookup(dir, b"name", true);
+    for base in files {
+        [&b"name"[..], b".", b"..", b"../dir/name"].iter().for_each(|path| requests.lookup(base, path, true));
+        // A path with a slash at its beginning starts at the root.
+        requests.lookup(base, b"/dir/name", true);
+    }
+    requests.lookup(u64::MAX, b"name", true);
+    let mut answers = Driver::shared().ask(&mirror, None, &requests);
+    assert_eq!(result(&mut answers).ino, inside);
+    for base in files {
+        for _ in 0..4 {
+            assert_eq!(result(&mut answers).code, Code::NotDirectory, "{base}");
+        }
+        assert_eq!(result(&mut answers).ino, inside);
+    }
+    assert_eq!(result(&mut answers).code, Code::NotResident);
+    assert!(answers.is_over());
+}
+
+#[test]
 fn lookups_by_the_caches_of_a_device_are_those_of_the_twin() {
     let (volume, paths) = sound(3, InodeSize::B256);
     let asked = questions(&paths, 5000, &mut Seeded::new(3));
