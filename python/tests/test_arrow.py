@@ -185,7 +185,10 @@ def test_contents_are_a_column_of_arrow_without_a_copy(volume):
     assert pa.table(volume.resolve(paths, as_arrow=True)) == volume.resolve(paths).to_arrow()
     assert pa.RecordBatchReader.from_stream(batch).schema == pa.schema(batch)
     assert pa.table(volume.read([], as_arrow=True)).num_rows == 0
+    # Memory that a consumer believes does not change with the array.
     files.offsets[1] = 1 << 40
+    assert records["content"].to_pylist() == [*FILES.values(), None, None]
+    records.validate(full=True)
     with pytest.raises(ValueError, match="offsets"):
         files.as_arrow()
 
