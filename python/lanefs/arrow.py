@@ -14,6 +14,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+from lanefs._errors import check_names_none
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup
 from lanefs._volume import Engine, Volume
@@ -27,7 +28,7 @@ except ImportError as error:
 #: Bytes of a file up to which opening it reads it.
 _SMALL_BYTES = 1 << 20
 
-_TYPES = {Kind.FILE: FileType.File, Kind.DIRECTORY: FileType.Directory, Kind.NONE: FileType.NotFound}
+_TYPES = {Kind.FILE: FileType.File, Kind.DIRECTORY: FileType.Directory}
 
 
 def filesystem(
@@ -207,13 +208,17 @@ def _join(directory: str, name: str) -> str:
 
 
 def _infos(paths: Sequence[str], found: Lookup) -> list[FileInfo]:
-    """The answers of a batch, as pyarrow has them."""
-    rows = zip(paths, found.kind.tolist(), found.size.tolist(), found.mtime_ns.tolist())
+    """The answers of a batch, as pyarrow has them.
+
+    A path is not found where it names no file; the first other error is raised.
+    """
+    columns = (found.codes, found.kind, found.size, found.mtime_ns)
     infos = []
-    for path, kind, size, mtime_ns in rows:
+    for path, code, kind, size, mtime_ns in zip(paths, *(column.tolist() for column in columns)):
         type_ = _TYPES.get(kind, FileType.Unknown)
-        if type_ == FileType.NotFound:
-            infos.append(FileInfo(path, type_))
+        if code:
+            check_names_none(code, path)
+            infos.append(FileInfo(path, FileType.NotFound))
         elif type_ == FileType.File:
             infos.append(FileInfo(path, type_, size=size, mtime_ns=mtime_ns))
         else:

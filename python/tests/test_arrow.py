@@ -1,5 +1,6 @@
 """Memory of Arrow in both directions, and volumes as file systems of pyarrow."""
 
+import errno
 import gc
 import pickle
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 import lanefs
 import lanefs.arrow
 from conftest import FILES, MIB
+from lanefs._errors import check_names_none
+from lanefs._lanefs import codes
 
 PATHS = list(FILES)
 
@@ -265,6 +268,27 @@ def test_information_about_many_files_is_one_batch(volume, fs, monkeypatch):
     for missing in ("/no", "/top"):
         with pytest.raises(OSError):
             fs.get_file_info(pa.fs.FileSelector(missing))
+
+
+def test_only_a_path_that_names_no_file_is_not_found(volume, fs):
+    volume.symlink("round", "/data/round")
+    missing = ["/no", "/no/below", "/top/below", "/data/round"]
+    assert [info.type.name for info in fs.get_file_info(missing)] == ["NotFound"] * 4
+    assert not any(volume.exists(path) for path in missing)
+    long = "/data/" + "n" * 300
+    for ask in (lambda: fs.get_file_info(["/top", long]), lambda: volume.exists(long), lambda: volume.isdir(long)):
+        with pytest.raises(OSError) as raised:
+            ask()
+        assert (raised.value.errno, raised.value.filename) == (errno.ENAMETOOLONG, long)
+    # Damage, a failed device and all others, too.
+    for number, number_of_error, text in codes()[1:]:
+        if number in (4, 5, 9, 20):
+            assert "not found" in text or "not a directory" in text or "symbolic links" in text
+            check_names_none(number, "/a")
+        else:
+            with pytest.raises(OSError) as raised:
+                check_names_none(number, "/a")
+            assert (raised.value.errno, raised.value.filename) == (number_of_error, "/a")
 
 
 def test_a_link_that_leads_upwards_is_not_entered(volume, fs):
