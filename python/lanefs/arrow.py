@@ -163,16 +163,16 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
             self.volume.mkdir(path)
 
     def delete_dir(self, path: str) -> None:
-        """Removes a directory with all that is in it."""
+        """Removes a directory with all that is in it; never the root."""
+        self._check_not_root(path)
         self._check_directory(path)
         self.volume.rmtree(path)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
-        """Removes all that is in a directory."""
+        """Removes all that is in a directory; not in the root, by whatever name."""
+        self._check_not_root(path)
         if missing_dir_ok and not self.volume.exists(path):
             return
-        if not path.strip("/"):
-            raise ValueError("the path is that of the root; delete_dir_contents takes accept_root_dir=True for it")
         self._delete_contents(path)
 
     def delete_root_dir_contents(self) -> None:
@@ -182,6 +182,15 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
     def _delete_contents(self, path: str) -> None:
         for name in self.volume.listdir(path):
             self.volume.rmtree(_join(path, name))
+
+    def _check_not_root(self, path: str) -> None:
+        """Refuses each path that leads to the root: an empty one, `.`, `a/..`, a symbolic link."""
+        found = self.volume.resolve([path or "/", "/"], ["ino"])
+        ino, root = found.ino.tolist()
+        if not path.strip("/") or (found.codes[0] == 0 and ino == root):
+            raise ValueError(
+                f"{path!r} is the root; delete_dir_contents('/', accept_root_dir=True) removes all that is in it"
+            )
 
     def _check_directory(self, path: str) -> None:
         if not self.volume.stat(path, follow=False).is_dir():

@@ -344,6 +344,24 @@ def test_names_come_and_go(volume, fs):
     assert volume.listdir() == []
 
 
+def test_the_root_is_not_deleted_by_any_of_its_names(volume, fs):
+    volume.symlink("/", "/root")
+    names = sorted(volume.listdir())
+    for path in ("", ".", "/", "//", "data/..", "/data/deep/../../", "/root", "root/", "data/../root/."):
+        for call in (
+            fs.delete_dir,
+            fs.delete_dir_contents,
+            lambda path: fs.delete_dir_contents(path, missing_dir_ok=True),
+        ):
+            with pytest.raises(ValueError, match="is the root"):
+                call(path)
+    assert sorted(volume.listdir()) == names and volume.read_file("/data/a.txt") == FILES["/data/a.txt"]
+    volume.symlink("deep", "/data/other")
+    fs.delete_dir_contents("data/other")
+    fs.delete_dir("data/deep/../deep")
+    assert sorted(volume.listdir("/data")) == ["a.txt", "b.txt", "link", "other"]
+
+
 def test_a_file_system_opens_a_volume_and_goes_into_pickles(image, tmp_path):
     with lanefs.Volume.open(image, "r+") as volume:
         url = volume.publish(f"file://{tmp_path}/store")
