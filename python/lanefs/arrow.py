@@ -9,6 +9,7 @@ that import this module.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         """What is in a directory, or in the tree below it: one walk, then one batch.
 
-        No symbolic link is entered.
+        No symbolic link is entered. A name that is not UTF-8 is an `OSError`: no call of pyarrow takes it.
         """
         top = selector.base_dir
         try:
@@ -127,6 +128,8 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
                         continue
         found = self.volume.resolve(PathSet.under(directories, names), ["kind", "size", "mtime_ns"])
         paths = [_join(directory, name) for directory, name in zip(directories, names)]
+        for path in paths:
+            _check_utf8(path)
         # A name that was removed meanwhile is left out, and so is a link that leads nowhere.
         return [info for info in _infos(paths, found) if info.type != FileType.NotFound]
 
@@ -189,7 +192,7 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
         ino, root = found.ino.tolist()
         if not path.strip("/") or (found.codes[0] == 0 and ino == root):
             raise ValueError(
-                f"{path!r} is the root; delete_dir_contents('/', accept_root_dir=True) removes all that is in it"
+                f"{path!r} is the root; delete_dir_contents('/', accept_root_dir=True) empties it"
             )
 
     def _check_directory(self, path: str) -> None:
@@ -214,6 +217,14 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
 def _join(directory: str, name: str) -> str:
     """The path of a name, in the form that the directory was given in."""
     return f"{directory}{name}" if not directory or directory.endswith("/") else f"{directory}/{name}"
+
+
+def _check_utf8(path: str) -> None:
+    """Refuses a path with a name that is not UTF-8. A data set without that file would be a wrong one."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "the name is not UTF-8, and pyarrow takes no other", path) from None
 
 
 def _infos(paths: Sequence[str], found: Lookup) -> list[FileInfo]:

@@ -291,6 +291,18 @@ def test_only_a_path_that_names_no_file_is_not_found(volume, fs):
             assert (raised.value.errno, raised.value.filename) == (number_of_error, "/a")
 
 
+def test_a_name_that_is_not_utf8_is_an_error_that_names_it(volume, fs):
+    volume.makedirs("/odd/deep")
+    volume.write_file(b"/odd/deep/\xff", b"x")
+    for top in ("/odd", "/"):
+        with pytest.raises(OSError, match="not UTF-8") as raised:
+            fs.get_file_info(pa.fs.FileSelector(top, recursive=True))
+        assert (raised.value.errno, raised.value.filename) == (errno.EILSEQ, "/odd/deep/\udcff")
+    assert len(fs.get_file_info(pa.fs.FileSelector("/odd"))) == 1
+    volume.rename(b"/odd/deep/\xff", "/odd/deep/\u00ff")
+    assert fs.get_file_info(pa.fs.FileSelector("/odd/deep"))[0].path == "/odd/deep/\u00ff"
+
+
 def test_a_link_that_leads_upwards_is_not_entered(volume, fs):
     volume.symlink("..", "/data/deep/up")
     volume.symlink("nowhere", "/data/deep/lost")
