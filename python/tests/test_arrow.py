@@ -1,10 +1,12 @@
 """Memory of Arrow in both directions, and volumes as file systems of pyarrow."""
 
+import ctypes
 import errno
 import gc
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +42,57 @@ class Streamed:
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.chunks.__arrow_c_stream__(requested_schema)
+
+
+class CStream(ctypes.Structure):
+    """`struct ArrowArrayStream`."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p) for name in ("get_schema", "get_next", "get_last_error", "release", "private_data")
+    ]
+
+
+class Produced:
+    """A stream of strings from functions of Python; the streams of pyarrow that can wait or fail have structures.
+
+    `produce` returns the next array, None at the end, or raises.
+    """
+
+    NAME = b"arrow_array_stream"
+    ERROR = ctypes.create_string_buffer(b"the disk is on fire")
+
+    def __init__(self, produce):
+        self.produce = produce
+        self.released = 0
+        get = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        self.functions = [
+            get(self.get_schema),
+            get(self.get_next),
+            ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda _: ctypes.addressof(self.ERROR)),
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.release),
+        ]
+        self.stream = CStream(*(ctypes.cast(function, ctypes.c_void_p).value for function in self.functions))
+
+    def get_schema(self, _, out):
+        pa.string()._export_to_c(out)
+        return 0
+
+    def get_next(self, _, out):
+        try:
+            array = self.produce()
+        except RuntimeError:
+            return errno.EIO
+        if array is not None:
+            array._export_to_c(out)
+        return 0
+
+    def release(self, stream):
+        self.released += 1
+        CStream.from_address(stream).release = None
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return make(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(self.stream), self.NAME, None)
 
 
 LAYOUTS = {
@@ -86,14 +139,61 @@ def test_other_arrays_and_failing_streams_are_errors():
         lanefs.PathSet(pa.record_batch({"a": ["/a"]}))
     with pytest.raises(TypeError, match="format 'l'"):
         lanefs.PathSet(pa.array([1, 1]).dictionary_encode())
-    schema = pa.schema([("a", pa.string())])
+    # The type is an error before a batch is read.
+    schema, asked = pa.schema([("a", pa.string())]), []
 
     def batches():
+        asked.append(1)
         yield pa.record_batch({"a": ["x"]})
-        raise RuntimeError("the disk is on fire")
 
-    with pytest.raises(OSError, match="on fire"):
+    with pytest.raises(TypeError, match=r"format '\+s'"):
         lanefs.PathSet(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert asked == []
+    arrays = iter([pa.array(["/a"])])
+
+    def fail():
+        for array in arrays:
+            return array
+        raise RuntimeError
+
+    stream = Produced(fail)
+    with pytest.raises(OSError, match="on fire") as raised:
+        lanefs.PathSet(stream)
+    assert raised.value.errno == errno.EIO and stream.released == 1
+
+
+def test_a_stream_may_wait_for_another_thread():
+    waiting = [pa.array(["/c"]), pa.array(["/a", "/b"])]
+    arrays = []
+
+    def produce():
+        # Another thread makes the array, for which it needs the interpreter.
+        thread = threading.Thread(target=lambda: arrays.append(waiting.pop() if waiting else None))
+        thread.start()
+        thread.join()
+        return arrays[-1]
+
+    stream = Produced(produce)
+    assert list(lanefs.PathSet(stream)) == ["/a", "/b", "/c"]
+    assert len(arrays) == 3 and stream.released == 1
+
+
+def test_objects_that_are_not_exported_are_a_sequence_and_other_errors_are_raised():
+    class Series:
+        def __init__(self, error):
+            self.error = error
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise self.error
+
+        def __iter__(self):
+            return iter(["/a"])
+
+    for error in (TypeError, NotImplementedError, AttributeError, ImportError, pa.ArrowInvalid):
+        assert list(lanefs.PathSet(Series(error()))) == ["/a"]
+    for error in (KeyboardInterrupt, MemoryError, OSError, RuntimeError):
+        with pytest.raises(error):
+            lanefs.PathSet(Series(error()))
 
 
 def test_names_under_directories_are_paths(volume):
