@@ -155,15 +155,13 @@ def read_to_device(
     return DeviceFiles(paths, memory, number, offsets, codes)
 
 
-def bytes_of(
-    volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None = None
-) -> int:
+def bytes_of(volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None = None) -> int:
     """The bytes of all files as they are now, or of a range of each."""
     found = volume.resolve(paths, ["code", "kind", "size"], True)
     is_file = found["kind"] == Kind.FILE
     if ranges is None:
         return int(found["size"][is_file].sum())
-    sizes = np.where(is_file, found["size"], 0).tolist()
+    sizes: list[int] = np.where(is_file, found["size"], 0).tolist()
     # Numbers of numpy would wrap around.
     return sum(min(max(size - int(offset), 0), int(length)) for size, (offset, length) in zip(sizes, ranges))
 
