@@ -155,23 +155,28 @@ def read_to_device(
     return DeviceFiles(paths, memory, number, offsets, codes)
 
 
-def bytes_of(volume: _lanefs.Volume, paths: PathSet) -> int:
-    """The bytes of all files as they are now."""
+def bytes_of(volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None = None) -> int:
+    """The bytes of all files as they are now, or of a range of each."""
     found = volume.resolve(paths, ["code", "kind", "size"], True)
-    return int(found["size"][found["kind"] == Kind.FILE].sum())
+    is_file = found["kind"] == Kind.FILE
+    if ranges is None:
+        return int(found["size"][is_file].sum())
+    sizes: list[int] = np.where(is_file, found["size"], 0).tolist()
+    # Numbers of numpy would wrap around.
+    return sum(min(max(size - int(offset), 0), int(length)) for size, (offset, length) in zip(sizes, ranges))
 
 
 def _read_to_new(
     volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
 ) -> DeviceFiles:
-    room = bytes_of(volume, paths)
+    room = bytes_of(volume, paths, ranges)
     while True:
         memory = DeviceMemory(_lanefs.DeviceMemory(volume, room, True))
         try:
             return read_to_device(volume, paths, memory, ranges, threads)
         except ValueError:
             # Files that grow between the calls are read again, with room for what they have then.
-            grown = bytes_of(volume, paths)
+            grown = bytes_of(volume, paths, ranges)
             if grown <= room:
                 raise
             room = grown

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Union
 
 from lanefs import _lanefs
-from lanefs._errors import error_of
+from lanefs._errors import check_names_none, error_of
 from lanefs._file import bytes_like
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Stat, stat_of
@@ -43,7 +43,11 @@ class PathCalls:
         return stat_of(*self._volume.stat(os.fsencode(path), follow))
 
     def exists(self, path: Path) -> bool:
-        """True if the path names a file."""
+        """True if the path names a file.
+
+        An error that leaves it open, such as that of a damaged directory, is an `OSError`, here and in `isfile`,
+        `isdir` and `islink`.
+        """
         return self._kind(path, follow=True) is not None
 
     def isfile(self, path: Path) -> bool:
@@ -60,10 +64,16 @@ class PathCalls:
 
     def _kind(self, path: Path, follow: bool) -> Kind | None:
         """The type of a file; None where the path names none."""
-        (kind,) = self._kinds([os.fsdecode(path)], follow)
-        return kind
+        name = os.fsdecode(path)
+        columns = self._volume.resolve(PathSet([name]), ["code", "kind"], follow)
+        code = int(columns["code"][0])
+        if code:
+            check_names_none(code, name)
+            return None
+        return Kind(int(columns["kind"][0]))
 
     def _kinds(self, paths: list[str], follow: bool) -> list[Kind | None]:
+        """The types of files; None for each path without an answer."""
         columns = self._volume.resolve(PathSet(paths), ["code", "kind"], follow)
         pairs = zip(columns["code"].tolist(), columns["kind"].tolist())
         return [None if code else Kind(kind) for code, kind in pairs]

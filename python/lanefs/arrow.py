@@ -9,11 +9,13 @@ that import this module.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+from lanefs._errors import check_names_none
 from lanefs._lanefs import PathSet
 from lanefs._lookup import Kind, Lookup
 from lanefs._volume import Engine, Volume
@@ -27,7 +29,7 @@ except ImportError as error:
 #: Bytes of a file up to which opening it reads it.
 _SMALL_BYTES = 1 << 20
 
-_TYPES = {Kind.FILE: FileType.File, Kind.DIRECTORY: FileType.Directory, Kind.NONE: FileType.NotFound}
+_TYPES = {Kind.FILE: FileType.File, Kind.DIRECTORY: FileType.Directory}
 
 
 def filesystem(
@@ -99,7 +101,7 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         """What is in a directory, or in the tree below it: one walk, then one batch.
 
-        No symbolic link is entered.
+        No symbolic link is entered. A name that is not UTF-8 is an `OSError`: no call of pyarrow takes it.
         """
         top = selector.base_dir
         try:
@@ -126,6 +128,8 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
                         continue
         found = self.volume.resolve(PathSet.under(directories, names), ["kind", "size", "mtime_ns"])
         paths = [_join(directory, name) for directory, name in zip(directories, names)]
+        for path in paths:
+            _check_utf8(path)
         # A name that was removed meanwhile is left out, and so is a link that leads nowhere.
         return [info for info in _infos(paths, found) if info.type != FileType.NotFound]
 
@@ -162,16 +166,16 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
             self.volume.mkdir(path)
 
     def delete_dir(self, path: str) -> None:
-        """Removes a directory with all that is in it."""
+        """Removes a directory with all that is in it; never the root."""
+        self._check_not_root(path)
         self._check_directory(path)
         self.volume.rmtree(path)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
-        """Removes all that is in a directory."""
+        """Removes all that is in a directory; not in the root, by whatever name."""
+        self._check_not_root(path)
         if missing_dir_ok and not self.volume.exists(path):
             return
-        if not path.strip("/"):
-            raise ValueError("the path is that of the root; delete_dir_contents takes accept_root_dir=True for it")
         self._delete_contents(path)
 
     def delete_root_dir_contents(self) -> None:
@@ -181,6 +185,15 @@ class VolumeHandler(FileSystemHandler):  # type: ignore[misc]
     def _delete_contents(self, path: str) -> None:
         for name in self.volume.listdir(path):
             self.volume.rmtree(_join(path, name))
+
+    def _check_not_root(self, path: str) -> None:
+        """Refuses each path that leads to the root: an empty one, `.`, `a/..`, a symbolic link."""
+        found = self.volume.resolve([path or "/", "/"], ["ino"])
+        ino, root = found.ino.tolist()
+        if not path.strip("/") or (found.codes[0] == 0 and ino == root):
+            raise ValueError(
+                f"{path!r} is the root; delete_dir_contents('/', accept_root_dir=True) empties it"
+            )
 
     def _check_directory(self, path: str) -> None:
         if not self.volume.stat(path, follow=False).is_dir():
@@ -206,14 +219,26 @@ def _join(directory: str, name: str) -> str:
     return f"{directory}{name}" if not directory or directory.endswith("/") else f"{directory}/{name}"
 
 
+def _check_utf8(path: str) -> None:
+    """Refuses a path with a name that is not UTF-8. A data set without that file would be a wrong one."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "the name is not UTF-8, and pyarrow takes no other", path) from None
+
+
 def _infos(paths: Sequence[str], found: Lookup) -> list[FileInfo]:
-    """The answers of a batch, as pyarrow has them."""
-    rows = zip(paths, found.kind.tolist(), found.size.tolist(), found.mtime_ns.tolist())
+    """The answers of a batch, as pyarrow has them.
+
+    A path is not found where it names no file; the first other error is raised.
+    """
+    columns = (found.codes, found.kind, found.size, found.mtime_ns)
     infos = []
-    for path, kind, size, mtime_ns in rows:
+    for path, code, kind, size, mtime_ns in zip(paths, *(column.tolist() for column in columns)):
         type_ = _TYPES.get(kind, FileType.Unknown)
-        if type_ == FileType.NotFound:
-            infos.append(FileInfo(path, type_))
+        if code:
+            check_names_none(code, path)
+            infos.append(FileInfo(path, FileType.NotFound))
         elif type_ == FileType.File:
             infos.append(FileInfo(path, type_, size=size, mtime_ns=mtime_ns))
         else:

@@ -51,14 +51,16 @@ impl ArrowBatch {
         offsets: &Bound<'_, PyArray1<i64>>,
     ) -> PyResult<Self> {
         let bits = Bits::of(paths, codes)?;
-        // Another library believes the offsets.
-        if lanefs::Paths::from_offsets(bytes.try_readonly()?.as_slice()?, offsets.try_readonly()?.as_slice()?)
-            .is_err()
+        // Another library believes the offsets, and a program may write to its array: a copy is checked and
+        // given.
+        let ends = offsets.try_readonly()?.as_slice()?.to_vec();
+        if ends.len() != bits.rows + 1
+            || lanefs::Paths::from_offsets(bytes.try_readonly()?.as_slice()?, &ends).is_err()
         {
             return Err(PyValueError::new_err("the offsets are not those of the files"));
         }
         let code = vec![ArrowBuffer::none(), memory(codes, bits.rows)?];
-        let content = vec![bits.nulls(), memory(offsets, bits.rows + 1)?, memory(bytes, bytes.len()?)?];
+        let content = vec![bits.nulls(), ArrowBuffer::own(ends), memory(bytes, bytes.len()?)?];
         let columns = vec![
             PathSet::column(paths, c"path".into()),
             ArrowColumn { name: c"code".into(), format: c"C", nulls: 0, buffers: code },

@@ -1,9 +1,12 @@
 """Memory of Arrow in both directions, and volumes as file systems of pyarrow."""
 
+import ctypes
+import errno
 import gc
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +18,8 @@ import pytest
 import lanefs
 import lanefs.arrow
 from conftest import FILES, MIB
+from lanefs._errors import check_names_none
+from lanefs._lanefs import codes
 
 PATHS = list(FILES)
 
@@ -37,6 +42,57 @@ class Streamed:
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.chunks.__arrow_c_stream__(requested_schema)
+
+
+class CStream(ctypes.Structure):
+    """`struct ArrowArrayStream`."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p) for name in ("get_schema", "get_next", "get_last_error", "release", "private_data")
+    ]
+
+
+class Produced:
+    """A stream of strings from functions of Python; the streams of pyarrow that can wait or fail have structures.
+
+    `produce` returns the next array, None at the end, or raises.
+    """
+
+    NAME = b"arrow_array_stream"
+    ERROR = ctypes.create_string_buffer(b"the disk is on fire")
+
+    def __init__(self, produce):
+        self.produce = produce
+        self.released = 0
+        get = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        self.functions = [
+            get(self.get_schema),
+            get(self.get_next),
+            ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda _: ctypes.addressof(self.ERROR)),
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.release),
+        ]
+        self.stream = CStream(*(ctypes.cast(function, ctypes.c_void_p).value for function in self.functions))
+
+    def get_schema(self, _, out):
+        pa.string()._export_to_c(out)
+        return 0
+
+    def get_next(self, _, out):
+        try:
+            array = self.produce()
+        except RuntimeError:
+            return errno.EIO
+        if array is not None:
+            array._export_to_c(out)
+        return 0
+
+    def release(self, stream):
+        self.released += 1
+        CStream.from_address(stream).release = None
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return make(("PyCapsule_New", ctypes.pythonapi))(ctypes.addressof(self.stream), self.NAME, None)
 
 
 LAYOUTS = {
@@ -83,14 +139,61 @@ def test_other_arrays_and_failing_streams_are_errors():
         lanefs.PathSet(pa.record_batch({"a": ["/a"]}))
     with pytest.raises(TypeError, match="format 'l'"):
         lanefs.PathSet(pa.array([1, 1]).dictionary_encode())
-    schema = pa.schema([("a", pa.string())])
+    # The type is an error before a batch is read.
+    schema, asked = pa.schema([("a", pa.string())]), []
 
     def batches():
+        asked.append(1)
         yield pa.record_batch({"a": ["x"]})
-        raise RuntimeError("the disk is on fire")
 
-    with pytest.raises(OSError, match="on fire"):
+    with pytest.raises(TypeError, match=r"format '\+s'"):
         lanefs.PathSet(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert asked == []
+    arrays = iter([pa.array(["/a"])])
+
+    def fail():
+        for array in arrays:
+            return array
+        raise RuntimeError
+
+    stream = Produced(fail)
+    with pytest.raises(OSError, match="on fire") as raised:
+        lanefs.PathSet(stream)
+    assert raised.value.errno == errno.EIO and stream.released == 1
+
+
+def test_a_stream_may_wait_for_another_thread():
+    waiting = [pa.array(["/c"]), pa.array(["/a", "/b"])]
+    arrays = []
+
+    def produce():
+        # Another thread makes the array, for which it needs the interpreter.
+        thread = threading.Thread(target=lambda: arrays.append(waiting.pop() if waiting else None))
+        thread.start()
+        thread.join()
+        return arrays[-1]
+
+    stream = Produced(produce)
+    assert list(lanefs.PathSet(stream)) == ["/a", "/b", "/c"]
+    assert len(arrays) == 3 and stream.released == 1
+
+
+def test_objects_that_are_not_exported_are_a_sequence_and_other_errors_are_raised():
+    class Series:
+        def __init__(self, error):
+            self.error = error
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise self.error
+
+        def __iter__(self):
+            return iter(["/a"])
+
+    for error in (TypeError, NotImplementedError, AttributeError, ImportError, pa.ArrowInvalid):
+        assert list(lanefs.PathSet(Series(error()))) == ["/a"]
+    for error in (KeyboardInterrupt, MemoryError, OSError, RuntimeError):
+        with pytest.raises(error):
+            lanefs.PathSet(Series(error()))
 
 
 def test_names_under_directories_are_paths(volume):
@@ -185,7 +288,10 @@ def test_contents_are_a_column_of_arrow_without_a_copy(volume):
     assert pa.table(volume.resolve(paths, as_arrow=True)) == volume.resolve(paths).to_arrow()
     assert pa.RecordBatchReader.from_stream(batch).schema == pa.schema(batch)
     assert pa.table(volume.read([], as_arrow=True)).num_rows == 0
+    # Memory that a consumer believes does not change with the array.
     files.offsets[1] = 1 << 40
+    assert records["content"].to_pylist() == [*FILES.values(), None, None]
+    records.validate(full=True)
     with pytest.raises(ValueError, match="offsets"):
         files.as_arrow()
 
@@ -264,6 +370,39 @@ def test_information_about_many_files_is_one_batch(volume, fs, monkeypatch):
             fs.get_file_info(pa.fs.FileSelector(missing))
 
 
+def test_only_a_path_that_names_no_file_is_not_found(volume, fs):
+    volume.symlink("round", "/data/round")
+    missing = ["/no", "/no/below", "/top/below", "/data/round"]
+    assert [info.type.name for info in fs.get_file_info(missing)] == ["NotFound"] * 4
+    assert not any(volume.exists(path) for path in missing)
+    long = "/data/" + "n" * 300
+    for ask in (lambda: fs.get_file_info(["/top", long]), lambda: volume.exists(long), lambda: volume.isdir(long)):
+        with pytest.raises(OSError) as raised:
+            ask()
+        assert (raised.value.errno, raised.value.filename) == (errno.ENAMETOOLONG, long)
+    # Damage, a failed device and all others, too.
+    for number, number_of_error, text in codes()[1:]:
+        if number in (4, 5, 9, 20):
+            assert "not found" in text or "not a directory" in text or "symbolic links" in text
+            check_names_none(number, "/a")
+        else:
+            with pytest.raises(OSError) as raised:
+                check_names_none(number, "/a")
+            assert (raised.value.errno, raised.value.filename) == (number_of_error, "/a")
+
+
+def test_a_name_that_is_not_utf8_is_an_error_that_names_it(volume, fs):
+    volume.makedirs("/odd/deep")
+    volume.write_file(b"/odd/deep/\xff", b"x")
+    for top in ("/odd", "/"):
+        with pytest.raises(OSError, match="not UTF-8") as raised:
+            fs.get_file_info(pa.fs.FileSelector(top, recursive=True))
+        assert (raised.value.errno, raised.value.filename) == (errno.EILSEQ, "/odd/deep/\udcff")
+    assert len(fs.get_file_info(pa.fs.FileSelector("/odd"))) == 1
+    volume.rename(b"/odd/deep/\xff", "/odd/deep/\u00ff")
+    assert fs.get_file_info(pa.fs.FileSelector("/odd/deep"))[0].path == "/odd/deep/\u00ff"
+
+
 def test_a_link_that_leads_upwards_is_not_entered(volume, fs):
     volume.symlink("..", "/data/deep/up")
     volume.symlink("nowhere", "/data/deep/lost")
@@ -315,6 +454,24 @@ def test_names_come_and_go(volume, fs):
     assert fs.normalize_path("//a//b/./c/") == "/a/b/c" and fs.normalize_path("a/") == "a"
     fs.delete_dir_contents("/", accept_root_dir=True)
     assert volume.listdir() == []
+
+
+def test_the_root_is_not_deleted_by_any_of_its_names(volume, fs):
+    volume.symlink("/", "/root")
+    names = sorted(volume.listdir())
+    for path in ("", ".", "/", "//", "data/..", "/data/deep/../../", "/root", "root/", "data/../root/."):
+        for call in (
+            fs.delete_dir,
+            fs.delete_dir_contents,
+            lambda path: fs.delete_dir_contents(path, missing_dir_ok=True),
+        ):
+            with pytest.raises(ValueError, match="is the root"):
+                call(path)
+    assert sorted(volume.listdir()) == names and volume.read_file("/data/a.txt") == FILES["/data/a.txt"]
+    volume.symlink("deep", "/data/other")
+    fs.delete_dir_contents("data/other")
+    fs.delete_dir("data/deep/../deep")
+    assert sorted(volume.listdir("/data")) == ["a.txt", "b.txt", "link", "other"]
 
 
 def test_a_file_system_opens_a_volume_and_goes_into_pickles(image, tmp_path):

@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -48,6 +48,12 @@ def test_pandas_reads_and_writes_by_a_file_system_of_arrow(data):
     assert frame.n.sum() == sum(range(10_000))
     frame.to_parquet("one.parquet", filesystem=fs)
     assert pandas.read_parquet("one.parquet", filesystem=fs).n.equals(frame.n)
+
+
+def test_a_series_of_objects_is_paths_as_any_other_sequence():
+    # pandas has no Arrow array of such objects.
+    paths = pandas.Series([PurePosixPath("/a"), PurePosixPath("/b")])
+    assert list(lanefs.PathSet(paths)) == ["/a", "/b"]
 
 
 def test_polars_reads_a_data_set_and_answers(data, volume):

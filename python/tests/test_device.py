@@ -45,6 +45,22 @@ def test_files_on_the_device_are_those_of_the_host(volume, exportable):
     assert "0 bytes" in repr(files) and str(64 * MIB) in repr(memory)
 
 
+def test_memory_of_its_own_has_room_for_the_ranges(volume, monkeypatch):
+    volume.write_file("/large", bytes(range(256)) * 4096)
+    paths = ["/large", "/top", "/data/a.txt", "/none", "/data", "/data/link", "/data/a.txt"]
+    ranges = [(1000, 50), (0, 9), (4, 100), (0, 10), (0, 10), (1, 2), (1 << 40, 10)]
+    bytes_now = 50 + 1 + 6 + 2
+    files = volume.read_to_device(paths, ranges=ranges)
+    assert files.nbytes == files.memory.capacity == bytes_now
+    assert files[0] == (bytes(range(256)) * 4)[1000:1050] and files[2] == b"sample"
+    # A file that grew after it was measured is measured by its range again.
+    rooms = [1]
+    bytes_of = lanefs._device.bytes_of
+    monkeypatch.setattr(lanefs._device, "bytes_of", lambda *args: rooms.pop() if rooms else bytes_of(*args))
+    files = volume.read_to_device(paths, ranges=ranges)
+    assert files.nbytes == files.memory.capacity == bytes_now
+
+
 def test_a_file_that_was_not_read_raises_its_error(volume):
     files = volume.read_to_device(PATHS, volume.device_memory(MIB))
     with pytest.raises(FileNotFoundError) as raised:

@@ -3,7 +3,9 @@
 
 use super::interface::{ArrowArray, ArrowSchema, ArrowStream, Owned, Structure};
 use lanefs::{PathSet, Paths};
-use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyAttributeError, PyImportError, PyNotImplementedError, PyOSError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::ffi::{CStr, c_int, c_void};
@@ -100,10 +102,14 @@ pub(crate) fn import(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<I
     if !object.hasattr("__arrow_c_stream__")? {
         return Ok(None);
     }
-    // A series of objects has the method, and cannot export them. Then it is a sequence as any other.
-    let Ok(capsule) = object.call_method0("__arrow_c_stream__") else { return Ok(None) };
+    let capsule = match object.call_method0("__arrow_c_stream__") {
+        Ok(capsule) => capsule,
+        // A series of objects has the method, and cannot export them. Then it is a sequence as any other.
+        Err(error) if cannot_export(object.py(), &error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let mut stream = Owned::<ArrowStream>::take(&capsule.extract::<Bound<'_, PyCapsule>>()?)?;
-    let (schema, mut arrays) = read_all(&mut stream)?;
+    let (schema, mut arrays) = read_all(object.py(), &mut stream, what)?;
     if arrays.len() == 1
         && let Some(array) = arrays.pop()
     {
@@ -120,8 +126,22 @@ pub(crate) fn import(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<I
     Ok(Some(Imported::Copied(set)))
 }
 
-/// Reads the type and the arrays of a stream.
-fn read_all(stream: &mut Owned<ArrowStream>) -> PyResult<(Owned<ArrowSchema>, Vec<Owned<ArrowArray>>)> {
+/// True for an error that says that the values of an object are not exported. pandas has a `ValueError` for
+/// objects that pyarrow does not know, and an `ImportError` without pyarrow.
+fn cannot_export(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyNotImplementedError>(py)
+        || error.is_instance_of::<PyAttributeError>(py)
+        || error.is_instance_of::<PyImportError>(py)
+}
+
+/// Reads the type and the arrays of a stream, and no array of another type than that of paths.
+fn read_all(
+    py: Python<'_>,
+    stream: &mut Owned<ArrowStream>,
+    what: &str,
+) -> PyResult<(Owned<ArrowSchema>, Vec<Owned<ArrowArray>>)> {
     let (Some(get_schema), Some(get_next), true) =
         (stream.0.get_schema, stream.0.get_next, stream.0.release.is_some())
     else {
@@ -131,10 +151,18 @@ fn read_all(stream: &mut Owned<ArrowStream>) -> PyResult<(Owned<ArrowSchema>, Ve
     // SAFETY: the stream is not released, and the function writes a structure, which is released here.
     let errno = unsafe { get_schema(&raw mut stream.0, &raw mut schema.0) };
     check(stream, errno)?;
+    // SAFETY: a type with a dictionary has a pointer to the type of the texts.
+    layout(unsafe { schema.0.dictionary.as_ref() }.unwrap_or(&schema.0), what)?;
+    // The whole values, for a closure that captured their fields would not be `Send`.
+    let next = |stream: &mut Owned<ArrowStream>, array: &mut Owned<ArrowArray>| {
+        // SAFETY: as above. The interface wants one caller at a time, which the exclusive reference is, and
+        // not the interpreter's lock; a producer that needs the lock takes it.
+        unsafe { get_next(&raw mut stream.0, &raw mut array.0) }
+    };
     loop {
         let mut array = Owned(ArrowArray::released());
-        // SAFETY: as above.
-        let errno = unsafe { get_next(&raw mut stream.0, &raw mut array.0) };
+        // The producer may wait for its disk, or for a thread that needs the interpreter.
+        let errno = py.detach(|| next(stream, &mut array));
         check(stream, errno)?;
         if array.0.release.is_none() {
             return Ok((schema, arrays));

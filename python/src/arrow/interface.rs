@@ -110,7 +110,8 @@ structures! {
 pub(super) struct Owned<S: Structure>(pub(super) S);
 
 // SAFETY: the interface forbids everybody to change the memory of an array after its export, and allows any
-// thread to release it. This value only reads the memory, and releases it once.
+// thread to release it. This value only reads the memory, and releases it once. It allows any thread to call
+// a stream, one at a time; here that takes an exclusive reference.
 unsafe impl<S: Structure> Send for Owned<S> {}
 // SAFETY: as above; shared references only read.
 unsafe impl<S: Structure> Sync for Owned<S> {}
