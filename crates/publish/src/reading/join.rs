@@ -14,7 +14,7 @@ use super::threads;
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
 use crate::format::join::{Join, Shard};
-use crate::format::layout::MAX_ROOT_BYTES;
+use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
 use crate::format::root::{self, Facts};
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
@@ -165,7 +165,7 @@ pub(crate) fn open_shard(
     }
 }
 
-/// Opens a version of one volume, with little memory.
+/// Opens a version of one volume, with little memory. One that binds no content is not a shard.
 pub(crate) fn open_version(
     fetcher: &Arc<Fetcher>,
     version: &Hash,
@@ -175,6 +175,11 @@ pub(crate) fn open_version(
     if manifest.root.join.is_some() {
         let object = fetcher.objects.shown(&root::object(version));
         return Err(Error::Damaged { object, offset: None, why: "is a join, and not one volume".into() });
+    }
+    if manifest.root.format == UNBOUND {
+        // File data of a join have no other checksums.
+        let why = "is of a version before CONTENT, so nothing binds what a join would give of it";
+        return Err(Error::damaged(fetcher.objects.shown(&root::object(version)), why));
     }
     let manifest = Arc::new(manifest.with_memory(PAGES_BYTES));
     let read_ahead = read_ahead.map(|memory| Arc::new(ReadAhead::new(memory)));
