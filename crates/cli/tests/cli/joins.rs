@@ -109,6 +109,7 @@ fn a_join_tells_what_it_has_done_and_the_same_again_does_nothing() {
     assert_eq!((report["replaced"].as_u64(), report["shards"].as_u64()), (Some(1), Some(2)));
     assert_eq!(shards.run("cat", &["/a/dir/file-3"]).ends(0).out(), "newer 3\n");
     shards.join(&["--remove", "/a"]).ends(0);
+    shards.join(&["--remove", "/a"]).ends(0).says("/a: the join has no shard to remove there");
     assert_eq!(shards.run("ls", &["/"]).ends(0).out(), "b\n");
     shards.join(&[text(&newer), "--only"]).ends(0);
     assert_eq!(shards.run("ls", &["/"]).ends(0).out(), "a\n");
