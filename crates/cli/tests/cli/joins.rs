@@ -120,6 +120,8 @@ fn a_join_tells_what_it_has_done_and_the_same_again_does_nothing() {
     let bad = shards.host("bad.json");
     fs::write(&bad, "\n{\"prefix\":\"/x\"}\n").unwrap();
     shards.join(&[text(&bad)]).ends(2).says("bad.json:2");
+    fs::write(&bad, "\n").unwrap();
+    shards.join(&[text(&newer), text(&bad)]).ends(2).says("bad.json: has no receipt");
     shards.join(&["/no/receipt.json"]).ends(4);
 }
 
