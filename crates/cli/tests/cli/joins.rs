@@ -250,6 +250,9 @@ fn tasks_of_a_slurm_array_run_in_any_order_twice_and_killed() {
         let says = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(ended.status.success() || number != 4, "{number}: {says}");
     }
+    let beyond = task(&shards, TASKS + 1).wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&beyond.stderr);
+    assert!(beyond.status.code() == Some(2) && says.contains("line 7 of"), "{says}");
     for number in [6, 5, 3, 1, 2] {
         let ended = task(&shards, number).wait_with_output().unwrap();
         assert!(ended.status.success(), "{number}: {}", String::from_utf8_lossy(&ended.stderr));
