@@ -16,8 +16,19 @@ if [ $# -ne 3 ] || [ -z "${FAMILY:-}" ] || [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; th
 fi
 directories=$1 url=$2 receipts=$3
 source=$(sed -n "${SLURM_ARRAY_TASK_ID}p" "$directories")
+refuse() {
+    echo "$0: line $SLURM_ARRAY_TASK_ID of $directories: $1" >&2
+    exit 2
+}
+case $source in
+'') refuse "there is no directory" ;;
+*/) refuse "$source ends with /" ;;
+/*) [ -d "$source" ] || refuse "$source is not a directory" ;;
+*) refuse "$source is not an absolute path" ;;
+esac
 work=$(mktemp -d "${TMPDIR:-/tmp}/lanefs-shard.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' HUP INT TERM
 lanefs mkfs "$work/shard.lane" --quiet --size "${SIZE:-64G}" --family "$FAMILY"
 lanefs import "$work/shard.lane" "$source" /
 lanefs publish "$work/shard.lane" "$url" --prefix "$source" --receipt "$receipts/$SLURM_ARRAY_TASK_ID.json"

@@ -2,10 +2,12 @@
 //! base on. Every position, inode number and tagged pointer in a block is moved by the base.
 //!
 //! A block is relocated after it was verified at home. A value that leads out of the volume at home is
-//! damage, so no block leads to another volume, but for the names that the larger volume gives other roots
-//! ([`RootAlias`]). Bytes without a meaning in a leaf, such as free units, become bytes that are not an inode
-//! number. The test at the end says of each field of each structure what it has; a field that it does not
-//! know fails it.
+//! damage. So a structure that its kind describes leads to its own volume only, but for the parent of the
+//! root directory, and the names that the larger volume gives other roots ([`RootAlias`]). A position inside
+//! a leaf that is not the beginning of an entry has other bytes after it, which may lead anywhere in the
+//! larger volume: its publishers trust one another. Bytes without a meaning in a leaf, such as free units,
+//! become bytes that are not an inode number. The test at the end says of each field of each structure what
+//! it has; a field that it does not know fails it.
 
 use crate::checksum::Checksummer;
 use crate::dir::{LEAF_HEADER_UNITS, Slot, TREE_MAX, entry, entry_units, index, leaf, tree};

@@ -9,7 +9,7 @@ use crate::objects::Objects;
 use crate::reading::ahead;
 use crate::reading::cache::Cache;
 use crate::reading::device::{OnFailure, VersionDevice};
-use crate::reading::fetch::{Counts, Fetcher};
+use crate::reading::fetch::{Counts, Fetcher, REQUESTS};
 use crate::reading::join::{JoinDevice, OpenJoin};
 use crate::reading::manifest::Manifest;
 use crate::reading::publication_device::{AnyDevice, PublicationDevice};
@@ -276,6 +276,7 @@ impl Publication {
                 fetcher: Arc::clone(&self.fetcher),
                 manifest: Arc::clone(&self.manifest),
                 read_ahead: self.read_ahead.clone(),
+                requests: REQUESTS,
                 on_failure,
             }),
         })

@@ -5,6 +5,7 @@ use crate::session::receipts;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, interrupt};
+use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
@@ -35,7 +36,7 @@ pub struct JoinShards {
     /// Files with receipts, one a line; - for standard input
     #[arg(value_name = "RECEIPT")]
     receipts: Vec<PathBuf>,
-    /// Take the shard with this prefix out of the join
+    /// Take the shard with this prefix out of the join, if it has one
     #[arg(long, value_name = "PREFIX")]
     remove: Vec<String>,
     /// Take all shards out that have no receipt
@@ -78,6 +79,9 @@ impl JoinShards {
         let joined = join(store, tag, &receipts, &options, &update);
         drop(progress);
         let report = joined.map_err(|error| self.failure(&error))?;
+        for prefix in &report.absent {
+            console::say(&format!("{}: the join has no shard to remove there", escape(prefix)));
+        }
         self.print(&report)
     }
 

@@ -31,13 +31,13 @@ pub fn write(path: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let failed = |error: &io::Error| Failure::host(path, error);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
-    // A task that runs twice at the same time writes the same line, under a name of its own.
+    // Tasks that run at the same time may write another version each, and have one number on two machines.
     let mut other = std::ffi::OsString::from(".");
     other.push(name);
-    other.push(format!(".{}", std::process::id()));
+    other.push(format!(".{}", uuid::Uuid::new_v4().simple()));
     let part = directory.join(other);
     let text = format!("{}\n", line(receipt));
-    let written = File::create(&part).and_then(|mut file| {
+    let written = File::options().write(true).create_new(true).open(&part).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
@@ -51,7 +51,7 @@ pub fn write(path: &Path, receipt: &Receipt) -> Result<(), Failure> {
 /// Reads the receipts of a file, `-` for standard input: one a line, and empty lines.
 ///
 /// # Errors
-/// The host's; a line that is not a receipt, which is named.
+/// The host's; a line that is not a receipt, which is named; a file without a receipt.
 pub fn read(path: &Path) -> Result<Vec<Receipt>, Failure> {
     let mut text = Vec::new();
     let read = match path == Path::new("-") {
@@ -74,6 +74,9 @@ pub fn read(path: &Path) -> Result<Vec<Receipt>, Failure> {
         }
         let place = || format!("{}:{}", escape(name), number + 1);
         receipts.push(parse(line).ok_or_else(|| bad(place(), "is not a receipt of a shard"))?);
+    }
+    if receipts.is_empty() {
+        return Err(bad(escape(name), "has no receipt"));
     }
     Ok(receipts)
 }

@@ -109,6 +109,7 @@ fn a_join_tells_what_it_has_done_and_the_same_again_does_nothing() {
     assert_eq!((report["replaced"].as_u64(), report["shards"].as_u64()), (Some(1), Some(2)));
     assert_eq!(shards.run("cat", &["/a/dir/file-3"]).ends(0).out(), "newer 3\n");
     shards.join(&["--remove", "/a"]).ends(0);
+    shards.join(&["--remove", "/a"]).ends(0).says("/a: the join has no shard to remove there");
     assert_eq!(shards.run("ls", &["/"]).ends(0).out(), "b\n");
     shards.join(&[text(&newer), "--only"]).ends(0);
     assert_eq!(shards.run("ls", &["/"]).ends(0).out(), "a\n");
@@ -119,6 +120,8 @@ fn a_join_tells_what_it_has_done_and_the_same_again_does_nothing() {
     let bad = shards.host("bad.json");
     fs::write(&bad, "\n{\"prefix\":\"/x\"}\n").unwrap();
     shards.join(&[text(&bad)]).ends(2).says("bad.json:2");
+    fs::write(&bad, "\n").unwrap();
+    shards.join(&[text(&newer), text(&bad)]).ends(2).says("bad.json: has no receipt");
     shards.join(&["/no/receipt.json"]).ends(4);
 }
 
@@ -247,6 +250,9 @@ fn tasks_of_a_slurm_array_run_in_any_order_twice_and_killed() {
         let says = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(ended.status.success() || number != 4, "{number}: {says}");
     }
+    let beyond = task(&shards, TASKS + 1).wait_with_output().unwrap();
+    let says = String::from_utf8_lossy(&beyond.stderr);
+    assert!(beyond.status.code() == Some(2) && says.contains("line 7 of"), "{says}");
     for number in [6, 5, 3, 1, 2] {
         let ended = task(&shards, number).wait_with_output().unwrap();
         assert!(ended.status.success(), "{number}: {}", String::from_utf8_lossy(&ended.stderr));

@@ -219,7 +219,8 @@ impl Join {
         if !self.is_inode(shard, shard.root) {
             return Err("has a shard with an impossible root directory");
         }
-        if shard.free_blocks > bytes / BLOCK || shard.inodes > bytes / self.inode_size.bytes() {
+        let most = bytes / BLOCK;
+        if shard.free_blocks > most || shard.blocks > most || shard.inodes > bytes / self.inode_size.bytes() {
             return Err("has a shard with impossible counts");
         }
         if shard.prefix.is_empty() { Ok(()) } else { check_prefix(&shard.prefix) }

@@ -68,7 +68,8 @@ impl Receipt {
 /// Options of [`join`].
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
-    /// Prefixes of shards that the join has no longer.
+    /// Prefixes of shards that the join has no longer. One that it did not have changes nothing, so the same
+    /// call may be made again.
     pub remove: Vec<Vec<u8>>,
     /// The join has the shards of the receipts, and no others.
     pub only: bool,
@@ -102,6 +103,8 @@ pub struct JoinReport {
     pub replaced: u64,
     /// Those that it had before.
     pub removed: u64,
+    /// Prefixes that were to be removed, and that it did not have.
+    pub absent: Vec<Vec<u8>>,
     /// Bytes of all objects that were written.
     pub written_bytes: u64,
 }
@@ -299,6 +302,8 @@ impl JoinJob<'_> {
         let before = self.before.as_ref().map_or(&[][..], |before| &before.join.shards[1..]);
         let find = |shard: &Shard| before.iter().find(|other| other.prefix == shard.prefix);
         let stayed = shards.iter().filter_map(|shard| Some((shard, find(shard)?)));
+        let is_absent = |prefix: &&Vec<u8>| !before.iter().any(|shard| shard.prefix == **prefix);
+        let absent = self.options.remove.iter().filter(is_absent).cloned().collect();
         let (mut kept, mut replaced) = (0, 0);
         for (shard, before) in stayed {
             kept += 1;
@@ -312,6 +317,7 @@ impl JoinJob<'_> {
             added: shards.len() as u64 - kept,
             replaced,
             removed: before.len() as u64 - kept,
+            absent,
             written_bytes: planned.written_bytes,
         }
     }

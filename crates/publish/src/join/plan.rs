@@ -47,9 +47,8 @@ pub(super) fn wanted<'b>(
         }
     }
     for prefix in &options.remove {
-        if !previous.contains_key(&prefix[..]) || all.contains_key(&prefix[..]) {
-            let why = "is to be removed, and is not in the join, or has a receipt";
-            return Err(refused(prefix, why));
+        if all.contains_key(&prefix[..]) {
+            return Err(refused(prefix, "is to be removed, and has a receipt"));
         }
     }
     let is_removed = |prefix: &[u8]| options.only || options.remove.iter().any(|other| other == prefix);

@@ -27,6 +27,8 @@ pub(crate) struct VersionDevice {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) read_ahead: Option<Arc<ReadAhead>>,
+    /// Requests of one call that are under way at the same time at most.
+    pub(crate) requests: usize,
     pub(crate) on_failure: Option<OnFailure>,
 }
 
@@ -68,7 +70,7 @@ impl VersionDevice {
             read_ahead.note(data.map(|piece| piece.window), &self.fetcher, &self.manifest);
         }
         let bytes: HashMap<Stored, Result<Bytes>> =
-            wanted.iter().copied().zip(self.fetcher.get_many(&wanted)).collect();
+            wanted.iter().copied().zip(self.fetcher.get_many_by(self.requests, &wanted)).collect();
         for (part, pieces) in parts.iter().zip(pieces) {
             let target = requests[part.request].buffer.part(part.range.clone());
             let checked = pieces.and_then(|pieces| self.check(part, &pieces, &bytes).map(|()| pieces));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Requests of one call that are under way at the same time.
-const REQUESTS: usize = 32;
+pub(crate) const REQUESTS: usize = 32;
 /// Bytes between two pieces that are read and dropped rather than asked for in two requests.
 const GAP_BYTES: u64 = 64 << 10;
 /// Most bytes of one request.
@@ -192,17 +192,22 @@ impl Fetcher {
 
     /// Returns the bytes of many pieces, in their order.
     pub(crate) fn get_many(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
-        self.get(wanted, Kind::Piece)
+        self.get_many_by(REQUESTS, wanted)
+    }
+
+    /// As [`get_many`](Self::get_many), with so many requests under way at the same time at most.
+    pub(crate) fn get_many_by(&self, requests: usize, wanted: &[Stored]) -> Vec<Result<Bytes>> {
+        self.get(wanted, Kind::Piece, requests)
     }
 
     /// Returns the bytes of many pages, in their order.
     pub(crate) fn get_pages(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
-        self.get(wanted, Kind::Page)
+        self.get(wanted, Kind::Page, REQUESTS)
     }
 
-    fn get(&self, wanted: &[Stored], kind: Kind) -> Vec<Result<Bytes>> {
+    fn get(&self, wanted: &[Stored], kind: Kind, requests: usize) -> Vec<Result<Bytes>> {
         let (found, own) = self.begin(wanted, kind);
-        self.fetch(own);
+        self.fetch(own, requests);
         let wait = |found| match found {
             Found::Here(bytes) => Ok(bytes),
             Found::Flying(flight) => flight.wait(),
@@ -234,7 +239,7 @@ impl Fetcher {
         (found, own)
     }
 
-    fn fetch(&self, own: Vec<Own<'_>>) {
+    fn fetch(&self, own: Vec<Own<'_>>, requests: usize) {
         let missing = threads::map(threads::processors(), own, |own| match self.near(&own.stored) {
             Some(bytes) => {
                 own.finish(Ok(bytes));
@@ -243,7 +248,7 @@ impl Fetcher {
             None => Some(own),
         });
         let joined = join(missing.into_iter().flatten().collect(), |own: &Own<'_>| &own.stored);
-        threads::for_each(REQUESTS, joined.into_iter(), |request| self.request(request));
+        threads::for_each(requests, joined.into_iter(), |request| self.request(request));
     }
 
     /// Returns bytes that were fetched ahead or are in the cache.

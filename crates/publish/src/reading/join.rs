@@ -6,7 +6,7 @@
 //! volume verifies them at home and relocates them ([`Origins`]).
 
 use super::device::{OnFailure, VersionDevice};
-use super::fetch::{Counts, Fetcher};
+use super::fetch::{Counts, Fetcher, REQUESTS};
 use super::lru::Lru;
 use super::manifest::Manifest;
 use super::read_ahead::ReadAhead;
@@ -14,7 +14,7 @@ use super::threads;
 use crate::error::{Error, Result};
 use crate::format::hash::Hash;
 use crate::format::join::{Join, Shard};
-use crate::format::layout::MAX_ROOT_BYTES;
+use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
 use crate::format::root::{self, Facts};
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
@@ -29,8 +29,9 @@ use std::sync::Arc;
 
 /// Memory for the pages of one shard in bytes: that of the largest page, and of some of a usual size.
 const PAGES_BYTES: u64 = 4 << 20;
-/// Shards that are read at the same time for one call.
-const SHARDS_AT_ONCE: usize = 16;
+/// Shards that are read at the same time for one call. Each has up to 32 MiB of pieces in memory, and they
+/// share the requests of a call.
+const SHARDS_AT_ONCE: usize = 8;
 
 /// The state of a join that is open. All devices on it share it.
 pub(crate) struct OpenJoin {
@@ -44,12 +45,13 @@ pub(crate) struct OpenJoin {
     /// Numbers of the shards in the order of their bases.
     by_base: Vec<usize>,
     open: Mutex<Lru<usize, VersionDevice>>,
-    /// Memory for pieces in bytes, where data are read ahead.
-    read_ahead: Option<u64>,
+    /// The reading ahead whose memory all shards share.
+    read_ahead: Option<ReadAhead>,
 }
 
 impl OpenJoin {
-    /// Makes the state of a join of which no shard is open, and `shards` are at most.
+    /// Makes the state of a join of which no shard is open, and `shards` are at most. `read_ahead` is the
+    /// memory for pieces in bytes, where data are read ahead.
     pub(crate) fn new(
         fetcher: Arc<Fetcher>,
         manifest: &Manifest,
@@ -70,7 +72,7 @@ impl OpenJoin {
             by_base,
             open: Mutex::new(Lru::new(shards.max(1) as u64)),
             join: Arc::clone(join),
-            read_ahead,
+            read_ahead: read_ahead.map(ReadAhead::new),
         }
     }
 
@@ -80,7 +82,7 @@ impl OpenJoin {
             return Ok(found);
         }
         // Two threads may open the same shard: the one that comes last stays.
-        let opened = open_shard(&self.fetcher, &self.join, number, self.read_ahead)?;
+        let opened = open_shard(&self.fetcher, &self.join, number, self.read_ahead.as_ref())?;
         self.open.lock().insert(number, opened.clone(), 1);
         Ok(opened)
     }
@@ -147,7 +149,7 @@ pub(crate) fn open_shard(
     fetcher: &Arc<Fetcher>,
     join: &Join,
     number: usize,
-    read_ahead: Option<u64>,
+    read_ahead: Option<&ReadAhead>,
 ) -> Result<VersionDevice> {
     let shard = join.shards.get(number).ok_or(Error::Interrupted)?;
     let differs = || {
@@ -165,20 +167,31 @@ pub(crate) fn open_shard(
     }
 }
 
-/// Opens a version of one volume, with little memory.
+/// Opens a version of one volume, with little memory. One that binds no content is not a shard.
 pub(crate) fn open_version(
     fetcher: &Arc<Fetcher>,
     version: &Hash,
-    read_ahead: Option<u64>,
+    read_ahead: Option<&ReadAhead>,
 ) -> Result<VersionDevice> {
     let (manifest, _) = Manifest::open(fetcher, *version, MAX_ROOT_BYTES)?;
     if manifest.root.join.is_some() {
         let object = fetcher.objects.shown(&root::object(version));
         return Err(Error::Damaged { object, offset: None, why: "is a join, and not one volume".into() });
     }
+    if manifest.root.format == UNBOUND {
+        // File data of a join have no other checksums.
+        let why = "is of a version before CONTENT, so nothing binds what a join would give of it";
+        return Err(Error::damaged(fetcher.objects.shown(&root::object(version)), why));
+    }
     let manifest = Arc::new(manifest.with_memory(PAGES_BYTES));
-    let read_ahead = read_ahead.map(|memory| Arc::new(ReadAhead::new(memory)));
-    Ok(VersionDevice { fetcher: Arc::clone(fetcher), manifest, read_ahead, on_failure: None })
+    let read_ahead = read_ahead.map(|all| Arc::new(all.beside()));
+    Ok(VersionDevice {
+        fetcher: Arc::clone(fetcher),
+        manifest,
+        read_ahead,
+        requests: REQUESTS,
+        on_failure: None,
+    })
 }
 
 /// Reads the superblock of a version: the newer one of its two copies.
@@ -215,10 +228,18 @@ impl JoinDevice {
         self.state.fetcher.counts()
     }
 
-    /// Reads from a shard.
-    fn read_shard(&self, number: usize, reads: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
+    /// Reads from a shard, with so many requests at the same time.
+    fn read_shard(
+        &self,
+        number: usize,
+        requests: usize,
+        reads: &mut [Read<'_>],
+    ) -> std::result::Result<(), ReadErrors> {
         match self.state.shard(number) {
-            Ok(device) => VersionDevice { on_failure: self.on_failure.clone(), ..device }.read_many(reads),
+            Ok(device) => {
+                let on_failure = self.on_failure.clone();
+                VersionDevice { requests, on_failure, ..device }.read_many(reads)
+            }
             Err(error) => {
                 let error = self.report(error);
                 let mut errors = ReadErrors::default();
@@ -247,7 +268,7 @@ impl JoinDevice {
                 Place::Nothing => target.fill(0),
                 Place::Shard { number, home } => {
                     let mut reads = [Read { at: home + skip as u64, buffer: target }];
-                    self.read_shard(number, &mut reads)?;
+                    self.read_shard(number, REQUESTS, &mut reads)?;
                 }
             }
         }
@@ -350,9 +371,10 @@ impl Device for JoinDevice {
                 failures.insert(index, error);
             }
         }
+        let share = REQUESTS / by_shard.len().clamp(1, SHARDS_AT_ONCE);
         let done = threads::map(SHARDS_AT_ONCE, by_shard.into_iter().collect(), |(number, work)| {
             let (indexes, mut reads) = work;
-            (indexes, self.read_shard(number, &mut reads).err())
+            (indexes, self.read_shard(number, share, &mut reads).err())
         });
         for (indexes, failed) in done {
             let Some(failed) = failed else { continue };

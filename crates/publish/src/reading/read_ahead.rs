@@ -11,7 +11,6 @@ use crate::format::packs::Stored;
 use lanefs_sync::lock::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams that are known at the same time.
 const STREAMS: usize = 8;
@@ -27,8 +26,8 @@ const SHARE: u64 = 4;
 /// Finds streams, and fetches what comes next in them.
 pub(crate) struct ReadAhead {
     streams: Mutex<Streams>,
-    /// Windows that are being fetched.
-    under_way: AtomicU64,
+    /// Windows that are being fetched, also by others that share the memory.
+    under_way: Arc<Mutex<u64>>,
     /// Windows that may be fetched at the same time, and that a stream is read ahead of at most.
     most: u64,
 }
@@ -82,9 +81,14 @@ impl ReadAhead {
     pub(crate) fn new(memory: u64) -> Self {
         ReadAhead {
             streams: Mutex::default(),
-            under_way: AtomicU64::new(0),
+            under_way: Arc::default(),
             most: memory / SHARE / WINDOW_BYTES,
         }
+    }
+
+    /// Reads another volume ahead, and shares the memory with this one.
+    pub(crate) fn beside(&self) -> Self {
+        ReadAhead { streams: Mutex::default(), under_way: Arc::clone(&self.under_way), most: self.most }
     }
 
     /// Notes that windows of data were asked for together, and fetches what comes next, in threads of its
@@ -100,10 +104,12 @@ impl ReadAhead {
         }
         for asked in runs(windows.collect()) {
             let mut streams = self.streams.lock();
-            let room = self.most.saturating_sub(self.under_way.load(Ordering::Relaxed));
+            // Only this adds to the number, under its lock, so the room is there.
+            let mut under_way = self.under_way.lock();
+            let room = self.most.saturating_sub(*under_way);
             let Some(part) = streams.note(&asked, self.most, room) else { continue };
-            // Only this adds to the number, under the lock, so the room is there.
-            self.under_way.fetch_add(part.end - part.start, Ordering::Relaxed);
+            *under_way += part.end - part.start;
+            drop(under_way);
             drop(streams);
             self.begin(part, fetcher, manifest);
         }
@@ -147,7 +153,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.ahead.under_way.fetch_sub(self.count, Ordering::Relaxed);
+        *self.ahead.under_way.lock() -= self.count;
     }
 }
 
@@ -220,6 +226,14 @@ mod tests {
         // Threads that share a stream come in any order.
         assert_eq!(streams.note(&(3..4), MOST, MOST), Some(5..12));
         assert_eq!(streams.note(&(2..3), MOST, MOST), None);
+    }
+
+    #[test]
+    fn volumes_that_share_memory_share_the_room() {
+        let one = ReadAhead::new(64 << 20);
+        let other = one.beside();
+        *one.under_way.lock() += 5;
+        assert_eq!((*other.under_way.lock(), other.most), (5, one.most));
     }
 
     #[test]

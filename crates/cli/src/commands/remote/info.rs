@@ -126,7 +126,7 @@ impl VersionInfo {
                 out,
                 "{}  {:>8}  {}",
                 shard.version,
-                human(shard.blocks * BLOCK),
+                human(shard.blocks.saturating_mul(BLOCK)),
                 escape(&shard.prefix)
             )?;
         }

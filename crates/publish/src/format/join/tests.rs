@@ -109,6 +109,7 @@ fn hostile_roots_of_joins_are_refused() {
         ("root directory", |shards| shards[1].root = u64::MAX),
         ("counts", |shards| shards[1].free_blocks = u64::MAX),
         ("counts", |shards| shards[1].inodes = u64::MAX),
+        ("counts", |shards| shards[1].blocks = 64 * MIB / BLOCK + 1),
         ("twice", |shards| shards[2].prefix = b"/a".to_vec()),
         ("not in order", |shards| shards.swap(3, 4)),
         ("not an absolute path", |shards| shards[1].prefix = b"a".to_vec()),

@@ -387,6 +387,19 @@ fn a_publication_of_version_2_is_read_and_built_upon() {
 }
 
 #[test]
+fn a_publication_of_version_2_is_not_a_shard() {
+    let store = unpack(include_bytes!("../../data/version2.store.zst"));
+    let old = open(&store).expect("a publication");
+    let (version, uuid) = (old.version(), old.facts().uuid);
+    let receipt = lanefs_publish::Receipt { prefix: b"/old".to_vec(), version, uuid, files: 1, bytes: 1 };
+    let options = lanefs_publish::JoinOptions::default();
+    let error = lanefs_publish::join(store.clone(), "joined", &[receipt], &options, &|_, _| true);
+    let error = error.expect_err("nothing binds its files").to_string();
+    assert!(error.contains("/old") && error.contains("before CONTENT"), "{error}");
+    assert!(error.ends_with("publish it again"), "{error}");
+}
+
+#[test]
 fn a_page_that_names_one_offset_by_many_hashes_costs_nothing() {
     let store = unpack(include_bytes!("../../data/ahead.store.zst"));
     // It opens, or not; what its hashes say of bytes that were read ahead is not believed.
