@@ -58,8 +58,7 @@ impl Volume {
     /// blocks. `progress` gets the number of groups done, and of all groups; false stops the loading.
     ///
     /// # Errors
-    /// The device's. Damaged blocks are skipped, and of a [join](Self::is_joined) also groups that cannot be
-    /// read: a shard that is absent costs its own blocks.
+    /// The device's. Damaged blocks are skipped.
     pub fn load_metadata(&self, progress: &dyn Fn(u64, u64) -> bool) -> Result<u64> {
         let groups = self.shared.state.group_count();
         let mut count = 0;
@@ -67,19 +66,13 @@ impl Volume {
             if !progress(group, groups) {
                 break;
             }
-            let wanted = match self.view(|core| metadata_of(core, group)) {
-                Err(Error::Io { .. } | Error::Damaged { .. }) if self.is_joined() => continue,
-                wanted => wanted?,
-            };
+            let wanted = self.view(|core| metadata_of(core, group))?;
             count += wanted.len() as u64;
             let store = &self.shared.state.store;
             for (at, kind) in wanted {
                 if !store.is_resident(at, kind)
                     && let Err(fault @ lanefs_store::Fault::Io { .. }) = store.fetch(at, Want::Block(kind))
                 {
-                    if self.is_joined() {
-                        break;
-                    }
                     return Err(fault.into());
                 }
             }
