@@ -71,10 +71,11 @@ mod verify;
 mod versions;
 
 pub use error::{Error, Result, StoreError};
+pub use format::facts::Facts;
 pub use format::hash::Hash;
 pub use format::join::Shard;
 pub use format::layout::{STRUCTURES, VERSION};
-pub use format::root::{Facts, Tag};
+pub use format::root::Tag;
 pub use join::{JoinOptions, JoinReport, Receipt, family_seed, join};
 pub use lanefs::host_path::user_cache as default_cache;
 pub use location::{Location, Service, StoreUrl};

@@ -1,13 +1,14 @@
 //! Structures with random changes are refused, or are as sound as those of an honest publisher.
 
 use crate::condemned::{Condemned, ListState};
+use crate::format::facts::Facts;
 use crate::format::hash::{Hash, digest};
 use crate::format::layout::{MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, tag};
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::format::packs::{PackRef, Stored, ZSTD};
 use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
 use crate::format::piece;
-use crate::format::root::{Facts, Range, Root, Tag};
+use crate::format::root::{Range, Root, Tag};
 use crate::format::words::bits;
 use lanefs_testkit::seeded::Seeded;
 

@@ -1,10 +1,11 @@
 //! Opening a version for reading.
 
 use crate::error::{Error, Result};
+use crate::format::facts::Facts;
 use crate::format::hash::Hash;
 use crate::format::join::Shard;
 use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
-use crate::format::root::{Facts, Named, Tag};
+use crate::format::root::{Named, Tag};
 use crate::objects::Objects;
 use crate::reading::ahead;
 use crate::reading::cache::Cache;

@@ -5,10 +5,10 @@
 //! this module accepts has shards that do not overlap, a place of its own for each of them, and sums that do
 //! not overflow.
 
+use super::facts::Facts;
 use super::hash::Hash;
 use super::layout::{MAX_PREFIX_BYTES, MAX_SHARDS, join, root, shard};
-use super::root::{Facts, uuid};
-use super::words::{Bad, CUT_OFF, Input, append, get};
+use super::words::{Bad, CUT_OFF, Input, append, get, uuid};
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
     BLOCK, Checksummer, GROUP, HashSeed, InodeSize, MAX_NAME, MAX_VOLUME, MIN_VOLUME, RootAlias,

@@ -3,6 +3,7 @@
 //! It does no I/O.
 
 pub(crate) mod buffers;
+pub(crate) mod facts;
 pub(crate) mod hash;
 pub(crate) mod join;
 pub(crate) mod layout;

@@ -1,5 +1,6 @@
 //! Roots and tags.
 
+use super::facts::Facts;
 use super::hash::Hash;
 use super::join::Join;
 use super::layout::{
@@ -8,26 +9,9 @@ use super::layout::{
 };
 use super::packs::{self, PackList, PackRef};
 use super::page::{self, PageRef, append_ref, parse_refs};
-use super::words::{Bad, CUT_OFF, Input, append, check, get};
+use super::words::{Bad, CUT_OFF, Input, append, check, get, uuid};
 use lanefs::format::{BLOCK, MAX_VOLUME, MIN_VOLUME};
 use std::sync::Arc;
-
-/// Facts of a version that its root states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// UUID of the volume.
-    pub uuid: [u8; 16],
-    /// Size of the volume in bytes.
-    pub volume_bytes: u64,
-    /// Sequence number of the volume's superblock.
-    pub sequence: u64,
-    /// Blocks of the volume that are published.
-    pub blocks: u64,
-    /// Stored bytes of the pieces of windows with metadata.
-    pub metadata_bytes: u64,
-    /// Stored bytes of all other pieces of windows.
-    pub data_bytes: u64,
-}
 
 /// Consecutive bytes of a pack that have metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +118,6 @@ fn parse_facts(head: &[u8]) -> Result<Facts, Bad> {
         return Err("has an impossible size of the volume");
     }
     Ok(facts)
-}
-
-pub(super) fn uuid(offset: usize, bytes: &[u8]) -> Result<[u8; 16], Bad> {
-    bytes.get(offset..offset + 16).and_then(|bytes| bytes.try_into().ok()).ok_or(CUT_OFF)
 }
 
 fn parse_ranges(input: &mut Input<'_>, count: u32, packs: &[PackRef]) -> Result<Vec<Range>, Bad> {

@@ -41,6 +41,11 @@ pub(crate) fn get<T: Word>(field: Field<T>, bytes: &[u8]) -> Result<T, Bad> {
     field.read(bytes).ok_or(CUT_OFF)
 }
 
+/// Reads a UUID.
+pub(crate) fn uuid(offset: usize, bytes: &[u8]) -> Result<[u8; 16], Bad> {
+    bytes.get(offset..offset + 16).and_then(|bytes| bytes.try_into().ok()).ok_or(CUT_OFF)
+}
+
 /// Checks magic and version, which every structure has at the same offsets. Returns the version.
 pub(crate) fn check(bytes: &[u8], magic: u64, name: Bad) -> Result<u32, Bad> {
     if get(Field::<u64>::at(0), bytes)? != magic {

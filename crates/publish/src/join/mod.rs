@@ -16,10 +16,11 @@ mod plan;
 
 use crate::condemned::{self, Seen};
 use crate::error::{Error, Result};
+use crate::format::facts::Facts;
 use crate::format::hash::Hash;
 use crate::format::join::{Join, Shard, check_prefix, table_and_size};
 use crate::format::layout::{MAX_ROOT_BYTES, MAX_SHARDS, VERSION};
-use crate::format::root::{Facts, Root, Tag};
+use crate::format::root::{Root, Tag};
 use crate::objects::Objects;
 use crate::publication::read_tag;
 use crate::publish::{OnProgress, PublishOptions};

@@ -19,13 +19,14 @@ mod upload;
 
 use crate::condemned;
 use crate::error::{Error, Result};
+use crate::format::facts::Facts;
 use crate::format::hash::Hash;
 use crate::format::layout::{VERSION, WINDOW_BYTES};
 use crate::format::pack::PackBuilder;
 use crate::format::packs::{PackNumber, Stored};
 use crate::format::page::{Piece, raw_bytes};
 use crate::format::piece::Packed;
-use crate::format::root::{Facts, Root, Tag};
+use crate::format::root::{Root, Tag};
 use crate::objects::Objects;
 use crate::publication::read_tag;
 use crate::reading::fetch::{Bytes, Fetcher};

@@ -12,10 +12,11 @@ use super::manifest::Manifest;
 use super::read_ahead::ReadAhead;
 use super::threads;
 use crate::error::{Error, Result};
+use crate::format::facts::Facts;
 use crate::format::hash::Hash;
 use crate::format::join::{Join, Shard};
 use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
-use crate::format::root::{self, Facts};
+use crate::format::root;
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
     BLOCK, BLOCKS_PER_GROUP, BlockKind, Checksummer, GROUP, Relocation, RootAlias, SUPERBLOCK_COPY, group,
@@ -96,15 +97,15 @@ impl OpenJoin {
     }
 
     /// The place from which the block at a position comes.
-    fn place(&self, at: u64) -> Place {
+    fn place(&self, at: u64) -> BlockPlace {
         if at == 0 || at == SUPERBLOCK_COPY {
-            return Place::Superblock;
+            return BlockPlace::Superblock;
         }
         let groups = self.superblock.groups;
         let Some(in_table) = at.checked_sub(groups) else {
             return match self.at(at) {
-                Some(number) => Place::Shard { number, home: at - self.join.shards[number].base },
-                None => Place::Nothing,
+                Some(number) => BlockPlace::Shard { number, home: at - self.join.shards[number].base },
+                None => BlockPlace::Nothing,
             };
         };
         let first = in_table / BLOCK * GROUP;
@@ -112,9 +113,9 @@ impl OpenJoin {
             Some(number) => {
                 let shard = &self.join.shards[number];
                 let home = shard.groups + (first - shard.base) / GROUP * BLOCK;
-                Place::Shard { number, home }
+                BlockPlace::Shard { number, home }
             }
-            None => Place::Group(first / GROUP),
+            None => BlockPlace::Group(first / GROUP),
         }
     }
 
@@ -133,7 +134,7 @@ impl OpenJoin {
 
 /// The place from which a block of a join comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum BlockPlace {
     /// A block of a shard.
     Shard { number: usize, home: u64 },
     /// The superblock of the join, which is also its copy.
@@ -263,10 +264,10 @@ impl JoinDevice {
             let mut target = buffer.part(part.clone());
             let own = skip..skip + part.len();
             match self.state.place(block) {
-                Place::Superblock => target.copy_from(&self.state.superblock_bytes[own]),
-                Place::Group(number) => target.copy_from(&self.state.empty_group(number)[own]),
-                Place::Nothing => target.fill(0),
-                Place::Shard { number, home } => {
+                BlockPlace::Superblock => target.copy_from(&self.state.superblock_bytes[own]),
+                BlockPlace::Group(number) => target.copy_from(&self.state.empty_group(number)[own]),
+                BlockPlace::Nothing => target.fill(0),
+                BlockPlace::Shard { number, home } => {
                     let mut reads = [Read { at: home + skip as u64, buffer: target }];
                     self.read_shard(number, REQUESTS, &mut reads)?;
                 }
@@ -284,7 +285,9 @@ impl JoinDevice {
             return None;
         }
         match (self.state.place(first), self.state.place(last)) {
-            (Place::Shard { number, home }, Place::Shard { number: other, .. }) if number == other => {
+            (BlockPlace::Shard { number, home }, BlockPlace::Shard { number: other, .. })
+                if number == other =>
+            {
                 Some((number, home + at % BLOCK))
             }
             _ => None,
@@ -305,7 +308,7 @@ fn parts(at: u64, len: usize) -> impl Iterator<Item = Range<usize>> {
 
 impl Origins for OpenJoin {
     fn of(&self, at: u64) -> Option<BlockOrigin<'_>> {
-        let Place::Shard { number, home } = self.place(at - at % BLOCK) else { return None };
+        let BlockPlace::Shard { number, home } = self.place(at - at % BLOCK) else { return None };
         let shard: &Shard = self.join.shards.get(number)?;
         let territory = self.join.shards.get(shard.territory)?;
         let parent = if number == 0 { shard.root } else { self.join.joined_inode(territory, shard.parent) };

@@ -17,6 +17,7 @@ use super::failure::{self, Failure, WhichTree};
 use super::links::Links;
 use super::listing::Segment;
 use super::node::{InSeconds, Name, Node, attributes, extended, gains_rights};
+use super::old_names::OldNames;
 use super::options::SyncOptions;
 use super::pair::Pair;
 use super::report::Tally;
@@ -33,6 +34,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use set_aside::Apart;
+
+/// The old names of a comparison.
+type OldNamesOf<A, B> = OldNames<<B as Tree>::Dir, Arc<Pair<A, B>>>;
 
 /// Receiver of the differences. Several threads call it, each for one difference at a time.
 pub(super) type Receiver<'r> = dyn Fn(&Difference) + Sync + 'r;

@@ -4,8 +4,7 @@
 //! with the content of each file, and gets the new one when it is complete: whatever ends a sync before, no
 //! file has a name of the new tree and the content of another file.
 
-use super::set_aside::OldNamesOf;
-use super::{Both, Engine, OldEntry, Task, WhichTree};
+use super::{Both, Engine, OldEntry, OldNamesOf, Task, WhichTree};
 use crate::running::job::count;
 use crate::running::queue::Queue;
 use crate::sync::difference::{Aspects, Change, Difference};

@@ -7,7 +7,7 @@
 
 use super::directory::TASK_NAMES;
 use super::renames::Origin;
-use super::{Both, Engine, OldEntry, Task, Waiting};
+use super::{Both, Engine, OldEntry, OldNamesOf, Task, Waiting};
 use crate::running::queue::Queue;
 use crate::sync::effect::Effect;
 use crate::sync::node::{Name, Node};
@@ -32,9 +32,6 @@ enum Stage {
     /// Names are taken as they come.
     Over,
 }
-
-/// The old names of a comparison.
-pub(super) type OldNamesOf<A, B> = OldNames<<B as Tree>::Dir, Arc<Pair<A, B>>>;
 
 struct State<A: Tree, B: Tree> {
     stage: Stage,
