@@ -78,7 +78,7 @@ impl Volume {
     ///
     /// # Errors
     /// The device's for metadata that the scrub itself needs. Data that cannot be read is a wrong block.
-    /// [`Error::Image`] for a [join](Self::is_joined).
+    /// [`Error::Image`](crate::Error::Image) for a [join](Self::is_joined).
     pub fn scrub(&self, from: u64, go_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<ScrubReport> {
         self.refuse_join("has no checksums of its own")?;
         let mut report = ScrubReport::default();

@@ -241,7 +241,7 @@ fn a_number_that_another_file_has_got_is_missed_and_brought() {
         assert_eq!(by_mirror(&new, &memory, &[ino.0]), [Err(Code::NotResident)]);
         assert_eq!(table.missed().expect("read"), [ino]);
         assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), brought);
-        assert_eq!(by_mirror(&new, &memory, &[ino.0]), [found.clone()]);
+        assert_eq!(by_mirror(&new, &memory, &[ino.0]), std::slice::from_ref(&found));
         // A mirror that is older than the table brings nothing, and takes nothing away.
         assert_eq!(by_mirror(&old, &memory, &[ino.0]), [Err(Code::NotResident)]);
         assert_eq!(mirrored.bring_missed(&mut table).expect("brought"), nothing);
