@@ -1,4 +1,4 @@
-//! What roots of both kinds state: of one volume, and of a join.
+//! The facts that roots of both kinds state: that of one volume, and that of a join.
 
 /// Facts of a version that its root states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
