@@ -188,7 +188,7 @@ def publish(
 
     `sources` has the directory of the host for each path of the publication, such as `{"/2026":
     "/data/2026"}`; each node that runs a task needs the directory. `url` is that of the publication, with a
-    tag behind `#`; a shard that its join has at one of the paths is replaced, and the others stay. A task that
+    tag after `#`; a shard that its join has at one of the paths is replaced, and the others stay. A task that
     fails, or whose worker is lost, is tried again `max_retries` times. Nothing is visible before the join,
     which is one step.
 

@@ -136,7 +136,7 @@ impl Bits {
         Ok(Bits { rows, zeros, buffer: ArrowBuffer::own(bits) })
     }
 
-    /// The bits as those of a column with nulls; none where there are no nulls.
+    /// The bits as those of a column with nulls; `None` without nulls.
     fn nulls(&self) -> ArrowBuffer {
         if self.zeros == 0 { ArrowBuffer::none() } else { self.buffer.clone() }
     }

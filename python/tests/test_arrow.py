@@ -321,7 +321,7 @@ def test_capsules_that_nobody_takes_free_their_memory(volume):
         # A consumer may take a column and leave the others.
         pa.record_batch(files).column(2)
     gc.collect()
-    # What was released last is given back by a later call.
+    # A later call gives back the array that was released last.
     assert sys.getrefcount(files.buffer) < before + 10
 
 

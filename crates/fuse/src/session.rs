@@ -29,7 +29,7 @@ const NO_RINGS: &str = "transport=uring: the kernel's fuse module does not use r
                         and root switches them on: echo Y >/sys/module/fuse/parameters/enable_uring";
 
 enum Event {
-    /// The kernel has closed the connection: the mount is no longer in use, or is of no use any more.
+    /// The kernel has closed the connection: the mount was unmounted, or no request can reach it.
     Disconnected,
     /// Somebody has aborted the connection.
     Aborted,

@@ -74,7 +74,7 @@ pub struct Publish {
     json: bool,
 }
 
-/// Inodes that are no files of a tree: the root directory and the orphan directory.
+/// Inodes outside the tree of files: the root directory and the orphan directory.
 const UNNAMED_INODES: u64 = 2;
 
 /// Message of an interruption.

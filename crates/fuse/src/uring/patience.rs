@@ -8,7 +8,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The pauses between tries of one call. There is no last one: a process waits for what the call carries.
+/// The pauses between tries of one call. They never end: a process waits for what the call carries.
 #[derive(Default)]
 pub(super) struct Patience {
     last: Option<Duration>,

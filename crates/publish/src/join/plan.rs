@@ -64,7 +64,7 @@ pub(super) fn wanted<'b>(
 }
 
 /// Gives each shard its base: the one that it had, where its volume fits there, else the first gap that is
-/// large enough. Fails with the prefix of a shard for which there is no room.
+/// large enough. Fails with the prefix of a shard that finds no room.
 pub(super) fn place<'s>(
     before: Option<&Join>,
     shards: impl Iterator<Item = &'s mut Shard>,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Bytes of a block.
 const BLOCK_BYTES: u64 = 4096;
-/// Rows that are written together, and bytes of text from which on there are no more of them.
+/// Most rows that are written together. A group ends earlier once it has this many bytes of text.
 const MAX_ROWS: usize = 1 << 17;
 const MAX_TEXT_BYTES: usize = 32 << 20;
 
