@@ -60,79 +60,32 @@ fn message(name: &[u8]) -> [u32; 8] {
     words
 }
 
-/// Operand of the rounds: one word, or one word a lane.
-trait Arithmetic: Copy {
-    fn splat(word: u32) -> Self;
-    fn add(self, other: Self) -> Self;
-    fn rotate(self, bits: u32) -> Self;
-    /// Applies a bitwise function of three words.
-    fn mix(x: Self, y: Self, z: Self, f: impl Fn(u32, u32, u32) -> u32) -> Self;
-}
-
-impl Arithmetic for u32 {
-    #[inline(always)]
-    fn splat(word: u32) -> Self {
-        word
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn rotate(self, bits: u32) -> Self {
-        self.rotate_left(bits)
-    }
-    #[inline(always)]
-    fn mix(x: Self, y: Self, z: Self, f: impl Fn(u32, u32, u32) -> u32) -> Self {
-        f(x, y, z)
-    }
-}
-
-impl<const N: usize> Arithmetic for [u32; N] {
-    #[inline(always)]
-    fn splat(word: u32) -> Self {
-        [word; N]
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        std::array::from_fn(|i| self[i].wrapping_add(other[i]))
-    }
-    #[inline(always)]
-    fn rotate(self, bits: u32) -> Self {
-        std::array::from_fn(|i| self[i].rotate_left(bits))
-    }
-    #[inline(always)]
-    fn mix(x: Self, y: Self, z: Self, f: impl Fn(u32, u32, u32) -> u32) -> Self {
-        std::array::from_fn(|i| f(x[i], y[i], z[i]))
-    }
-}
-
 /// Computes eight steps. The four words change roles from step to step; after the eighth each has its first
 /// role again.
 #[inline(always)]
-fn round<W: Arithmetic>(
-    mut s: [W; 4],
-    m: &[W; 8],
+fn round(
+    mut s: [u32; 4],
+    m: &[u32; 8],
     key: u32,
     order: [usize; 8],
     shifts: [u32; 4],
-    f: impl Fn(u32, u32, u32) -> u32 + Copy,
-) -> [W; 4] {
+    f: impl Fn(u32, u32, u32) -> u32,
+) -> [u32; 4] {
     for i in 0..8 {
         let [a, b, c, d] = s;
-        let sum = a.add(W::mix(b, c, d, f)).add(m[order[i]].add(W::splat(key)));
-        s = [d, sum.rotate(shifts[i % 4]), b, c];
+        let sum = a.wrapping_add(f(b, c, d)).wrapping_add(m[order[i]].wrapping_add(key));
+        s = [d, sum.rotate_left(shifts[i % 4]), b, c];
     }
     s
 }
 
 #[inline(always)]
-fn transform<W: Arithmetic>(buf: [W; 4], m: &[W; 8]) -> [W; 4] {
+fn transform(buf: [u32; 4], m: &[u32; 8]) -> [u32; 4] {
     let s = round(buf, m, 0, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19], |x, y, z| z ^ (x & (y ^ z)));
     let s =
         round(s, m, K2, [1, 3, 5, 7, 0, 2, 4, 6], [3, 5, 9, 13], |x, y, z| (x & y).wrapping_add((x ^ y) & z));
     let s = round(s, m, K3, [3, 7, 2, 6, 1, 5, 0, 4], [3, 9, 11, 15], |x, y, z| x ^ y ^ z);
-    std::array::from_fn(|i| buf[i].add(s[i]))
+    std::array::from_fn(|i| buf[i].wrapping_add(s[i]))
 }
 
 /// Returns the hash of a name: all 32 bits of the second chaining word.
@@ -152,7 +105,8 @@ pub const HASH_LANES: usize = 16;
 /// Returns the hashes of up to [`HASH_LANES`] names, the same numbers as [`half_md4`] one by one.
 ///
 /// Each step of a hash waits for the step before. Several hashes together fill the processor's vector units,
-/// so that a batch costs a fraction of its parts. Names over 32 bytes are hashed one by one.
+/// so that a batch costs a fraction of its parts: as much as six to eight hashes, however few names there are.
+/// Names over 32 bytes are hashed one by one.
 #[inline(always)]
 pub fn half_md4_lanes(seed: HashSeed, names: &[&[u8]; HASH_LANES]) -> [u32; HASH_LANES] {
     let mut m = [[0u32; HASH_LANES]; 8];
@@ -162,8 +116,11 @@ pub fn half_md4_lanes(seed: HashSeed, names: &[&[u8]; HASH_LANES]) -> [u32; HASH
             m[i][lane] = *word;
         }
     }
-    let buf = seed.0.map(|word| [word; HASH_LANES]);
-    let mut hashes = transform(buf, &m)[1];
+    // The compiler makes vectors of a loop whose body is all of a hash, and of no loop inside the steps.
+    let mut hashes = [0; HASH_LANES];
+    for (lane, hash) in hashes.iter_mut().enumerate() {
+        *hash = transform(seed.0, &std::array::from_fn(|i| m[i][lane]))[1];
+    }
     for (lane, name) in names.iter().enumerate() {
         if name.len() > 32 || name.is_empty() {
             hashes[lane] = half_md4(seed, name);

@@ -3,8 +3,8 @@
 
 use lanefs::format::{BLOCK, BlockKind, CHUNK, JOURNAL_HEADERS};
 use lanefs::{
-    Access, Caller, Code, Error, Ino, MemoryDevice, OpenOptions, ResolveOptions, Volume, WrongBlock,
-    WrongContent,
+    Access, Caller, Code, Error, Ino, MemoryDevice, OpenOptions, Resolution, ResolveOptions, Volume,
+    WrongBlock, WrongContent,
 };
 use lanefs_testkit::mutate::{MetadataBlock, MutationBase, bases};
 use lanefs_testkit::naive::{Entry, Naive, Tree};
@@ -48,8 +48,12 @@ impl Measure {
 /// Everything of a sound tree that a volume no longer tells. A wrong answer is an error.
 fn losses(volume: &Volume, tree: &Tree, measure: Measure) -> Result<Losses, String> {
     let mut losses = Losses::new();
-    for (path, entry) in &tree.entries {
-        let Some(ino) = inode(volume, path, entry, measure)? else {
+    let options = ResolveOptions { follow: false, attributes: true, ..ResolveOptions::default() };
+    let paths: Vec<&[u8]> =
+        tree.entries.keys().map(|path| if path.is_empty() { b"/" } else { &path[..] }).collect();
+    let answers = volume.resolve_batch(&options, &paths).map_err(|error| format!("no answers: {error}"))?;
+    for ((path, entry), answer) in tree.entries.iter().zip(answers) {
+        let Some(ino) = inode(answer, path, entry, measure)? else {
             losses.insert((path.clone(), Part::Inode));
             continue;
         };
@@ -70,11 +74,7 @@ fn losses(volume: &Volume, tree: &Tree, measure: Measure) -> Result<Losses, Stri
     Ok(losses)
 }
 
-fn inode(volume: &Volume, path: &[u8], entry: &Entry, measure: Measure) -> Result<Option<Ino>, String> {
-    let options = ResolveOptions { follow: false, attributes: true, ..ResolveOptions::default() };
-    let text = if path.is_empty() { b"/" } else { path };
-    let Some(answers) = measure.take(path, volume.resolve_batch(&options, &[text]))? else { return Ok(None) };
-    let answer = answers[0];
+fn inode(answer: Resolution, path: &[u8], entry: &Entry, measure: Measure) -> Result<Option<Ino>, String> {
     match (answer.code, answer.attr, measure) {
         (Code::Success, Some(attr), _) if answer.ino == Some(Ino(entry.ino)) => {
             let same = (attr.mode(), attr.links, attr.uid, attr.gid)

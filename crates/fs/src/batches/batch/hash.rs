@@ -1,6 +1,9 @@
 //! Hashes of many names, side by side.
 
-use lanefs_format::{HASH_LANES, HashSeed, half_md4_lanes};
+use lanefs_format::{HASH_LANES, HashSeed, half_md4, half_md4_lanes};
+
+/// Names that take longer side by side than one by one (`half_md4_lanes` tells what it costs).
+const FEW: usize = 6;
 
 /// Hashes all names, [`HASH_LANES`] at a time, with the widest vectors that the processor has.
 pub(super) fn hash_all(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
@@ -33,6 +36,10 @@ fn hash_avx2(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
 #[inline(always)]
 fn hash_each(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     for part in names.chunks(HASH_LANES) {
+        if part.len() <= FEW {
+            hashes.extend(part.iter().map(|name| half_md4(seed, name)));
+            continue;
+        }
         let mut lanes: [&[u8]; HASH_LANES] = [b"-"; HASH_LANES];
         lanes[..part.len()].copy_from_slice(part);
         hashes.extend_from_slice(&half_md4_lanes(seed, &lanes)[..part.len()]);
