@@ -120,7 +120,8 @@ impl JoinShards {
             (false, false) => "made",
         };
         writeln!(out, "{}: join {version} {done}", self.to)?;
-        writeln!(out, "{shards} shards: {added} added, {replaced} replaced, {removed} removed")?;
+        let noun = if *shards == 1 { "shard" } else { "shards" };
+        writeln!(out, "{shards} {noun}: {added} added, {replaced} replaced, {removed} removed")?;
         let would = if self.dry_run { "would be " } else { "" };
         Ok(writeln!(out, "{would}written: {} ({written_bytes} bytes)", human(*written_bytes))?)
     }

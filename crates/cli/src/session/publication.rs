@@ -10,8 +10,8 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use lanefs::{Access, OpenOptions, Volume};
 use lanefs_publish::{
-    Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Reference, Store,
-    StoreError, default_cache,
+    Cache, Counts, DEFAULT_CACHE, Error, Location, MIN_CACHE, Publication, ReadOptions, Reference, Shard,
+    Store, StoreError, default_cache,
 };
 use lanefs_stores::{Redirects, StoreOptions};
 use parking_lot::{Mutex, RwLock};
@@ -227,6 +227,11 @@ impl Reading {
     /// Returns the version, in hexadecimal digits.
     pub fn version(&self) -> String {
         self.publication.version().to_string()
+    }
+
+    /// Returns the shards of a join; none of one volume.
+    pub fn shards(&self) -> &[Shard] {
+        self.publication.shards().unwrap_or_default()
     }
 
     /// Returns the counts so far.

@@ -179,8 +179,16 @@ fn remote_shows_verifies_compares_tags_and_prunes_joins() {
     fs::remove_file(shards.host("store/versions").join(version)).unwrap();
     let verified = remote(&["verify", &shards.url]).ends(3);
     assert!(verified.out().contains(version), "{}", verified.out());
+    // Both versions have it, so nothing is to be compared there.
+    let same = remote(&["diff", &format!("{}#kept", shards.url), &shards.url]).ends(0);
+    assert_eq!(same.out(), diff.out());
     assert_eq!(shards.run("cat", &["/b/c/dir/file-0"]).ends(0).out(), "newer 0\n");
     assert_ne!(shards.run("cat", &["/a/large"]).code, 0);
+    // A device has the others, too.
+    let on_device = shards.run("lookup", &["--engine", "gpu", "--stat", "/b/c/dir/file-0"]).ends(0);
+    let by_cpu = shards.run("lookup", &["--engine", "cpu", "--stat", "/b/c/dir/file-0"]).ends(0);
+    assert_eq!(on_device.out(), by_cpu.out());
+    assert_ne!(shards.run("lookup", &["--engine", "gpu", "/a/large"]).code, 0);
 }
 
 #[test]

@@ -58,23 +58,37 @@ impl Volume {
     /// blocks. `progress` gets the number of groups done, and of all groups; false stops the loading.
     ///
     /// # Errors
-    /// The device's. Damaged blocks are skipped.
+    /// The device's. Damaged blocks are skipped. Of a [join](Self::is_joined) groups that cannot be read are
+    /// skipped, too, unless all are: a shard that is absent costs its own blocks, which stay misses.
     pub fn load_metadata(&self, progress: &dyn Fn(u64, u64) -> bool) -> Result<u64> {
         let groups = self.shared.state.group_count();
-        let mut count = 0;
+        let (mut count, mut lost) = (0, None);
         for group in 0..groups {
             if !progress(group, groups) {
                 break;
             }
-            let wanted = self.view(|core| metadata_of(core, group))?;
-            count += wanted.len() as u64;
-            let store = &self.shared.state.store;
-            for (at, kind) in wanted {
-                if !store.is_resident(at, kind)
-                    && let Err(fault @ lanefs_store::Fault::Io { .. }) = store.fetch(at, Want::Block(kind))
-                {
-                    return Err(fault.into());
-                }
+            match self.load_group(group) {
+                Ok(loaded) => count += loaded,
+                Err(error) if self.is_joined() => lost = lost.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        match lost {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(count),
+        }
+    }
+
+    /// Loads the metadata of a group. Returns the number of its blocks.
+    fn load_group(&self, group: u64) -> Result<u64> {
+        let wanted = self.view(|core| metadata_of(core, group))?;
+        let count = wanted.len() as u64;
+        let store = &self.shared.state.store;
+        for (at, kind) in wanted {
+            if !store.is_resident(at, kind)
+                && let Err(fault @ lanefs_store::Fault::Io { .. }) = store.fetch(at, Want::Block(kind))
+            {
+                return Err(fault.into());
             }
         }
         Ok(count)
