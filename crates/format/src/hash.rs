@@ -105,8 +105,8 @@ pub const HASH_LANES: usize = 16;
 /// Returns the hashes of up to [`HASH_LANES`] names, the same numbers as [`half_md4`] one by one.
 ///
 /// Each step of a hash waits for the step before. Several hashes together fill the processor's vector units,
-/// so that a batch costs a fraction of its parts: as much as six to eight hashes, however few names there are.
-/// Names over 32 bytes are hashed one by one.
+/// so that a batch costs a fraction of its parts: as much as six to eight hashes, however few names there
+/// are. Names over 32 bytes are hashed one by one.
 #[inline(always)]
 pub fn half_md4_lanes(seed: HashSeed, names: &[&[u8]; HASH_LANES]) -> [u32; HASH_LANES] {
     let mut m = [[0u32; HASH_LANES]; 8];

@@ -86,7 +86,7 @@ impl<'d> Side<'d> {
     }
 }
 
-/// What is known of two versions before any of their directories is read.
+/// The shards of two joins, compared before any directory is read.
 #[derive(Default)]
 struct Shards {
     /// Prefixes of shards, and whether both versions have the same shard there.
@@ -186,7 +186,8 @@ fn below(from: &Side<'_>, to: &Side<'_>, pair: &Pair, shards: &Shards) -> Result
 }
 
 /// True for the same file without a change: a change sets the change time. Reading sets the access time,
-/// which is not a change. The number of an inode of a join says where its shard lies, which is not one either.
+/// which is not a change. The number of an inode of a join says where its shard lies, which is not one
+/// either.
 fn is_same(a: &Attr, b: &Attr, of_joins: bool) -> bool {
     let ino = if of_joins { b.ino } else { a.ino };
     Attr { atime: b.atime, ino, ..*a } == *b
