@@ -37,7 +37,7 @@ impl Publication {
     /// A cache that is smaller than the part forgets the beginning of it.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]; the store's; damaged objects. What was fetched until then is in the cache.
+    /// [`Error::Interrupted`]; the store's; damaged objects. The cache has all that was fetched before.
     pub fn warm(&self, part: WarmPart, progress: OnProgress<'_>) -> Result<WarmReport> {
         let facts = self.facts();
         let all = match part {

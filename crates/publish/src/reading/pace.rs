@@ -20,7 +20,7 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// Bounds of a gap between two parts of an object that are read by one request.
 const GAP_BYTES: (f64, f64) = (16384.0, 262_144.0);
 
-/// What is known of the pace of a store.
+/// The pace of a store as far as it is known.
 #[derive(Default)]
 pub(crate) struct Pace(Mutex<Measured>);
 

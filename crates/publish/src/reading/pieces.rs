@@ -58,7 +58,7 @@ fn saved_bytes(stored: &Stored, frames: u64) -> u64 {
 /// Pieces that were fetched, or the failures.
 pub(crate) struct Pieces(HashMap<Stored, Result<Content>>);
 
-/// What was fetched of a piece.
+/// The fetched part of a piece.
 enum Content {
     Whole(Bytes),
     /// The frames that its index names, and those that were fetched.
