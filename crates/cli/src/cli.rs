@@ -179,6 +179,7 @@ pub enum Program {
     Publish(Box<publish::Publish>),
     Join(join::JoinShards),
     Pull(pull::Pull),
+    Warm(warm::Warm),
     Remote(remote::Remote),
     Shell(shell::Shell),
     Demo(demo::Demo),

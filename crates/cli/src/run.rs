@@ -67,6 +67,7 @@ fn opens_a_volume(command: &Program) -> bool {
             | Program::Shell(_)
             | Program::Publish(_)
             | Program::Join(_)
+            | Program::Warm(_)
             | Program::Umount(_)
             | Program::Top(_)
     )
@@ -102,6 +103,7 @@ fn execute(command: Program) -> u8 {
         }
         Program::Diff(diff) => exit_code(diff.execute()),
         Program::Pull(pull) => exit_code(pull.execute().map(|()| exit::OK)),
+        Program::Warm(warm) => exit_code(warm.execute()),
         Program::Remote(remote) => exit_code(remote.execute().map(|()| exit::OK)),
         Program::Publish(publish) => exit_code(publish.execute().map(|()| exit::OK)),
         Program::Join(join) => exit_code(join.execute().map(|()| exit::OK)),

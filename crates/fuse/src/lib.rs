@@ -48,7 +48,7 @@ pub use lanefs_serve::command::{
     ClientStreams, CommandRequest, Executor as Service, RemoteSnapshot, RemoteVolume, Stream, Terminals,
     client,
 };
-pub use lanefs_serve::{BUCKETS, Operation, OperationCounts, Statistics};
+pub use lanefs_serve::{BUCKETS, Operation, OperationCounts, Statistics, Trace};
 pub use mover::Mover;
 pub use options::{Options, Transport};
 pub use session::{Ended, Mount, Stopper, directory};

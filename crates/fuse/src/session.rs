@@ -11,7 +11,7 @@ use crate::uring::{self, OnFailure};
 use lanefs::escape::escape_path;
 use lanefs::{AccessTimes, Volume};
 use lanefs_serve::command::{CommandSocket, Executor};
-use lanefs_serve::{ServeOptions, Served, Statistics};
+use lanefs_serve::{ServeOptions, Served, Statistics, Trace};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -192,6 +192,11 @@ impl Mount {
             self.commands = Some(socket.map_err(failed)?);
         }
         Ok(())
+    }
+
+    /// Has a trace learn of the files that programs read. Only the first call counts.
+    pub fn record(&self, trace: Arc<Trace>) {
+        self.served.record(trace);
     }
 
     /// Returns the volume, of a mount of versions the current one, for use beside the mount. At the end of

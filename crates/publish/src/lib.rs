@@ -43,7 +43,7 @@
 //! | `publication` | a version that is open |
 //! | `location`, `versions` | URLs; tags |
 //! | `publish`, `join` | writing a version, of one volume and of shards |
-//! | `prune`, `pull`, `verify` | removing versions; images; verification of a store |
+//! | `prune`, `pull`, `verify`, `warm` | removing versions; images; verification of a store; filling the cache |
 //!
 //! # Invariants
 //!
@@ -69,6 +69,7 @@ mod reading;
 mod store;
 mod verify;
 mod versions;
+mod warm;
 
 pub use error::{Error, Result, StoreError};
 pub use format::facts::Facts;
@@ -82,7 +83,8 @@ pub use location::{Location, Service, StoreUrl};
 pub use prune::{DEFAULT_GRACE, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
 pub use publication::{Publication, ReadOptions, Reference};
 pub use publish::{
-    DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish, publish_shard,
+    DEFAULT_FRAME, DEFAULT_LEVEL, OnProgress, PublishOptions, PublishReport, Snapshot, Source, publish,
+    publish_shard,
 };
 pub use pull::{PullOptions, PullReport};
 pub use reading::cache::{Cache, DEFAULT_CACHE, MIN_CACHE};
@@ -92,3 +94,4 @@ pub use reading::publication_device::PublicationDevice;
 pub use store::{Directory, Listed, Stamp, Store};
 pub use verify::{Inventory, Verified};
 pub use versions::{VersionInfo, delete_tag, set_tag, tags, versions};
+pub use warm::{WarmPart, WarmReport};

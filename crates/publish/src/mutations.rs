@@ -2,10 +2,11 @@
 
 use crate::condemned::{Condemned, ListState};
 use crate::format::facts::Facts;
+use crate::format::frames::index_bytes;
 use crate::format::hash::{Hash, digest};
 use crate::format::layout::{MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, tag};
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
-use crate::format::packs::{PackRef, Stored, ZSTD};
+use crate::format::packs::{INDEX, PackRef, Stored, ZSTD};
 use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
 use crate::format::piece;
 use crate::format::root::{Range, Root, Tag};
@@ -42,7 +43,9 @@ fn stored(offset: u32, raw: u32) -> Stored {
 }
 
 fn assert_sound(stored: &Stored, most: u64) {
-    assert!(stored.bytes > 0 && stored.bytes <= stored.raw && u64::from(stored.raw) <= most, "{stored:?}");
+    let bytes = stored.bytes.saturating_sub(index_bytes(stored));
+    assert!(bytes > 0 && bytes <= stored.raw && u64::from(stored.raw) <= most, "{stored:?}");
+    assert!(stored.codec != INDEX, "{stored:?}");
     let end = u64::from(stored.offset) + u64::from(stored.bytes);
     assert!(end + u64::from(stored.pack.footer) <= stored.pack.bytes, "{stored:?}");
 }

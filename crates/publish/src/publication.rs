@@ -10,7 +10,7 @@ use crate::objects::Objects;
 use crate::reading::ahead;
 use crate::reading::cache::Cache;
 use crate::reading::device::{OnFailure, VersionDevice};
-use crate::reading::fetch::{Counts, Fetcher, REQUESTS};
+use crate::reading::fetch::{Counts, Fetcher};
 use crate::reading::join::{JoinDevice, OpenJoin};
 use crate::reading::manifest::Manifest;
 use crate::reading::publication_device::{AnyDevice, PublicationDevice};
@@ -85,6 +85,9 @@ pub struct ReadOptions {
     pub ahead: u64,
     /// Data that comes next is fetched before it is asked for, where a reader goes by positions.
     pub reads_ahead: bool,
+    /// Requests to the store that are under way at the same time at most. 0: as many as the store
+    /// [bears](Store::concurrency).
+    pub requests: usize,
     /// Shards of a join that are open at the same time at most: each has up to 4 MiB of pages in memory.
     pub open_shards: usize,
     /// Function that learns of reads that failed.
@@ -104,6 +107,7 @@ impl Default for ReadOptions {
             memory: 64 << 20,
             ahead: 16 << 20,
             reads_ahead: true,
+            requests: 0,
             open_shards: Self::OPEN_SHARDS,
             on_failure: None,
         }
@@ -149,7 +153,11 @@ impl Publication {
             Reference::Tag(name) => named(&objects, name)?,
         };
         let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
-        let fetcher = Arc::new(fetcher.filling(options.fills_cache));
+        let fetcher = fetcher.filling(options.fills_cache);
+        let fetcher = Arc::new(match options.requests {
+            0 => fetcher,
+            most => fetcher.with_requests(most),
+        });
         let (manifest, is_known) = Manifest::open_named(&fetcher, named)?;
         if !is_known && options.ahead > 0 {
             ahead::fetch(&fetcher, &manifest, options.ahead)?;
@@ -277,7 +285,7 @@ impl Publication {
                 fetcher: Arc::clone(&self.fetcher),
                 manifest: Arc::clone(&self.manifest),
                 read_ahead: self.read_ahead.clone(),
-                requests: REQUESTS,
+                requests: self.fetcher.most_requests(),
                 on_failure,
             }),
         })

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | vocabulary | `errno`, `error`, `requester`, `statistics` |
 //! | versions of a volume | `versions`: which inodes belong to which, and the client's references |
+//! | the trace of what is read | `trace` |
 //! | the volume that is served | `served`: the state that all requests share, the client that caches replies, moves to other versions |
 //! | requests | `names`: lookup, making, renaming, removal, listings; `files`: content, attributes, extended attributes |
 //! | commands beside a mount | [`command`]: the socket, its protocol, both ends; with the feature `_testing`: `fuzzing` |
@@ -40,6 +41,7 @@ mod names;
 mod requester;
 mod served;
 mod statistics;
+mod trace;
 mod versions;
 
 #[cfg(feature = "_testing")]
@@ -52,4 +54,5 @@ pub use names::{EntrySink, NameSink, NewMode, Room};
 pub use requester::{Groups, Requester};
 pub use served::{Observer, ServeOptions, Served};
 pub use statistics::{BUCKETS, Operation, OperationCounts, Statistics};
+pub use trace::Trace;
 pub use versions::{Entry, Lookup, NodeId};

@@ -7,6 +7,7 @@
 
 mod link;
 mod programs;
+mod random_files;
 mod reading;
 mod rows;
 mod server;
@@ -20,7 +21,7 @@ use crate::error::Result;
 use crate::session::{CommonArgs, Session};
 use crate::systems::temporary::temp_dir;
 use crate::systems::trees;
-use rows::{AGAIN, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
+use rows::{AGAIN, FAR_BATCH, NEAR_BATCH, PUBLISH, SHUFFLED, SIZE, TREE_ROWS};
 use server::Server;
 use std::path::{Path, PathBuf};
 use tree::SourceTree;
@@ -70,7 +71,8 @@ pub fn run_publish(args: &PublishArgs) -> Result<u8> {
     let server = Server::start(&bench.settings.server, &temp.path().join("server"), &bench.stop)?;
     bench.finish(|bench| {
         bench.part("a tree", &TREE_ROWS, |bench| measure_tree(bench, &server, temp.path()))?;
-        bench.part("small files", &[SHUFFLED], |bench| small_files::measure(bench, &server, temp.path()))
+        let rows = [SHUFFLED, FAR_BATCH, NEAR_BATCH];
+        bench.part("small files", &rows, |bench| small_files::measure(bench, &server, temp.path()))
     })
 }
 

@@ -46,5 +46,6 @@ pub mod tree;
 pub mod truncate;
 pub mod tune;
 pub mod umount;
+pub mod warm;
 pub mod write;
 pub mod xattr;

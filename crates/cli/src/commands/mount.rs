@@ -50,13 +50,18 @@ pub struct Mount {
     allow_other: bool,
     /// Options as in /etc/fstab: ro, noatime, nodiratime, strictatime, allow_other, nocommands, nodev,
     /// nosuid, noexec, threads=N, transport=dev|uring, log=FILE, cache=SIZE, follow=SECONDS, cache-dir=DIR,
-    /// cache-size=SIZE, no-cache, endpoint=URL; with remount, those of a mount that exists change
+    /// cache-size=SIZE, no-cache, endpoint=URL, record=FILE; with remount, those of a mount that exists
+    /// change
     #[arg(short = 'o', value_name = "OPTIONS", action = clap::ArgAction::Append)]
     options: Vec<String>,
     /// Move to each new version of the publication's tag: ask for it every so many seconds [default: 30].
     /// Files that are open stay as they are
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     follow: Option<String>,
+    /// Write the path of each file that is read to the new file FILE, one a line, in the order of their first
+    /// reading: a trace for `lanefs warm`
+    #[arg(long, value_name = "FILE")]
+    record: Option<String>,
     /// Threads that serve requests [default: two per CPU]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -112,6 +117,7 @@ impl Mount {
             Some(seconds) => options.apply(&format!("follow={seconds}"))?,
         }
         options.log = self.log.clone().or(options.log.take());
+        options.record = self.record.clone().or(options.record.take());
         Ok(())
     }
 }

@@ -29,6 +29,8 @@ pub struct MountOptions {
     pub no_cache: bool,
     /// Server of the store of a publication, as given.
     pub endpoint: Option<String>,
+    /// File for the paths of the files that are read, as given.
+    pub record: Option<String>,
 }
 
 impl MountOptions {
@@ -55,6 +57,7 @@ impl MountOptions {
             ("cache-size", Some(size)) => self.cache_size = Some(size.to_owned()),
             ("no-cache", None) => self.no_cache = true,
             ("endpoint", Some(url)) => self.endpoint = Some(url.to_owned()),
+            ("record", Some(file)) => self.record = Some(file.to_owned()),
             _ if self.mount.apply_known(option)? => {}
             _ => return Err(unknown(option)),
         }
@@ -83,6 +86,7 @@ impl MountOptions {
         list.extend(self.cache_size.iter().map(|size| format!("cache-size={size}")));
         list.extend(self.no_cache.then(|| "no-cache".to_owned()));
         list.extend(self.endpoint.iter().map(|url| format!("endpoint={url}")));
+        list.extend(self.record.iter().map(|file| format!("record={file}")));
         list.join(",")
     }
 }
@@ -99,7 +103,7 @@ fn unknown(option: &str) -> Error {
         "sync" | "dirsync" => format!("{option}: not supported; use fsync for data that must be durable"),
         _ => format!(
             "{option}: no such option; there are {}, remount, log=FILE, cache=SIZE, follow=SECONDS, \
-             cache-dir=DIR, cache-size=SIZE, no-cache, endpoint=URL, and those for mount(8) alone",
+             cache-dir=DIR, cache-size=SIZE, no-cache, endpoint=URL, record=FILE, and those for mount(8) alone",
             Options::NAMES
         ),
     })
@@ -132,7 +136,7 @@ mod tests {
             "",
             "remount,ro,strictatime",
             "noatime,nodiratime,nodev,threads=7,log=/var/log/x,cache=64M,allow_other,noexec,nosuid",
-            "ro,follow=5,cache-dir=/var/cache/l,cache-size=1G,no-cache,endpoint=http://localhost:9000",
+            "ro,follow=5,cache-dir=/var/cache/l,cache-size=1G,no-cache,endpoint=http://localhost:9000,record=/tmp/t",
         ] {
             assert_eq!(parsed(&parsed(list).list()), parsed(list));
         }

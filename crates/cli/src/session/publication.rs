@@ -297,6 +297,23 @@ pub fn open_once(location: &Location) -> Result<Publication, Failure> {
     Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))
 }
 
+/// Opens a version whose pieces go to the local cache, and stay in memory hardly.
+///
+/// # Errors
+/// As [`open`]; there is no cache.
+pub fn open_to_warm(location: &Location) -> Result<Publication, Failure> {
+    let advice = "choose a directory by --cache-dir";
+    let missing = || Failure::usage(location.to_string(), "there is no local cache to fill", advice);
+    let read = ReadOptions {
+        cache: Some(StoreArgs::get().cache()?.ok_or_else(missing)?),
+        memory: ONCE_MEMORY_BYTES,
+        reads_ahead: false,
+        open_shards: open_shards(),
+        ..ReadOptions::default()
+    };
+    Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))
+}
+
 /// Converts a failure of a publication, whose message names the URL and the object.
 pub fn failure(error: &Error) -> Failure {
     let (exit, advice) = match error {

@@ -42,3 +42,4 @@ mod synopsis;
 mod terminal;
 mod transports;
 mod volumes;
+mod warm;

@@ -6,6 +6,7 @@ use super::layout::WINDOW_BYTES;
 use lanefs::format::BLOCK;
 use lanefs_sync::lock::Mutex;
 use std::fmt;
+use std::io::Cursor;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use zstd::bulk::Decompressor;
@@ -20,6 +21,14 @@ const CONTEXTS: usize = 8;
 pub(crate) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
     contexts: Mutex<Vec<Decompressor<'static>>>,
+}
+
+/// A part of the content of a buffer.
+pub(crate) struct Part<'p> {
+    pub(crate) bytes: &'p [u8],
+    /// Bytes after decompression.
+    pub(crate) raw: usize,
+    pub(crate) is_compressed: bool,
 }
 
 /// Bytes in a buffer, which goes back when they are dropped.
@@ -49,18 +58,35 @@ impl Buffers {
         buffer
     }
 
-    /// Decompresses bytes to a buffer; `None` where they are damaged, or more than `raw` come out.
+    /// Decompresses bytes to a buffer; `None` where they are damaged, or not `raw` come out.
     pub(crate) fn decompress(self: &Arc<Self>, bytes: &[u8], raw: usize) -> Option<Buffer> {
+        self.decompress_all(std::iter::once(Part { bytes, raw, is_compressed: true }), raw)
+    }
+
+    /// Does the same for several parts.
+    pub(crate) fn decompress_all<'p>(
+        self: &Arc<Self>,
+        mut parts: impl Iterator<Item = Part<'p>>,
+        raw: usize,
+    ) -> Option<Buffer> {
         let mut buffer = self.take(raw);
         // (A statement of its own unlocks the mutex before the work begins.)
         let kept = self.contexts.lock().pop();
         let mut context = kept.map_or_else(Decompressor::new, Ok).ok()?;
-        let done = context.decompress_to_buffer(bytes, &mut buffer.bytes);
+        let is_done = parts.all(|Part { bytes, raw, is_compressed }| {
+            if !is_compressed {
+                buffer.bytes.extend_from_slice(bytes);
+                return bytes.len() == raw;
+            }
+            let mut target = Cursor::new(&mut buffer.bytes);
+            target.set_position(target.get_ref().len() as u64);
+            context.decompress_to_buffer(bytes, &mut target).is_ok_and(|len| len == raw)
+        });
         let mut contexts = self.contexts.lock();
         if contexts.len() < CONTEXTS {
             contexts.push(context);
         }
-        done.is_ok_and(|len| len <= raw).then_some(buffer)
+        (is_done && buffer.len() == raw).then_some(buffer)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::layout::{DIGEST_BYTES, HASH_BYTES};
 use lanefs::format::Array;
+use std::borrow::Borrow;
 use std::fmt;
 
 /// A BLAKE3 hash. It is shown as 64 hexadecimal digits in lower case.
@@ -63,10 +64,10 @@ impl Hash {
     }
 
     /// The hash of some blocks with these hashes, in their order: it binds their content.
-    pub(crate) fn of_hashes<'h>(hashes: impl Iterator<Item = &'h Hash>) -> Self {
+    pub(crate) fn of_hashes(hashes: impl Iterator<Item = impl Borrow<Hash>>) -> Self {
         let mut all = blake3::Hasher::new();
         for hash in hashes {
-            all.update(&hash.0);
+            all.update(&hash.borrow().0);
         }
         Hash(*all.finalize().as_bytes())
     }

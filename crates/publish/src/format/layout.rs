@@ -13,8 +13,10 @@ pub(crate) const PACK_MAGIC: u64 = u64::from_le_bytes(*b"LanePack");
 /// `LaneGone` as a little-endian word.
 pub(crate) const CONDEMNED_MAGIC: u64 = u64::from_le_bytes(*b"LaneGone");
 /// Version of the publication format.
-pub const VERSION: u32 = 3;
-/// The version before, which is read, too. Its references do not bind the content of blocks.
+pub const VERSION: u32 = 4;
+/// The version before pieces had frames, which is read, too.
+pub(crate) const WHOLE: u32 = 3;
+/// The one before that. Its references do not bind the content of blocks.
 pub(crate) const UNBOUND: u32 = 2;
 
 /// `KIND` of the root of a volume.
@@ -253,14 +255,25 @@ layout! {
     OFFSET: u32, 24;
     /// Bytes in the pack
     STORED: u32, 28;
-    /// BLAKE3 hash of the bytes in the pack
+    /// BLAKE3 hash of the bytes in the pack, of a piece in frames that of their index
     HASH: u8, 32, HASH_BYTES;
-    /// BLAKE3 hash of the BLAKE3 hashes of the blocks of `TAKEN`, ascending
+    /// BLAKE3 hash of the BLAKE3 hashes of the blocks of `TAKEN`, ascending, of a piece in frames by frame
     CONTENT: u8, 64, HASH_BYTES;
-    /// 0: the bytes are as they are; 1: zstd
+    /// 0: the bytes are as they are; 1: zstd; 2, 3, 4: frames of 4, 8, 16 blocks
     CODEC: u16, 96;
     /// Zero
     RESERVED: u16, 98, 3;
+}
+
+layout! {
+    /// A frame of a piece, in the index at the beginning of the piece.
+    frame, 68;
+    /// BLAKE3 hash of the frame's bytes in the pack
+    HASH: u8, 0, HASH_BYTES;
+    /// BLAKE3 hash of the BLAKE3 hashes of its blocks, ascending
+    CONTENT: u8, 32, HASH_BYTES;
+    /// Bytes in the pack: as they are where they are as many as those of the blocks, zstd elsewhere
+    STORED: u32, 64;
 }
 
 layout! {
@@ -274,7 +287,7 @@ layout! {
     OFFSET: u32, 16;
     /// Bytes in the pack
     STORED: u32, 20;
-    /// BLAKE3 hash of the bytes in the pack
+    /// As that of a piece
     HASH: u8, 24, HASH_BYTES;
     /// As that of a piece
     CODEC: u16, 56;
@@ -351,6 +364,7 @@ pub const STRUCTURES: &[Layout] = &[
     range::LAYOUT,
     page::LAYOUT,
     piece_ref::LAYOUT,
+    frame::LAYOUT,
     pack_entry::LAYOUT,
     pack_end::LAYOUT,
     condemned::LAYOUT,

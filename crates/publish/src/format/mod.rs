@@ -4,6 +4,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod facts;
+pub(crate) mod frames;
 pub(crate) mod hash;
 pub(crate) mod join;
 pub(crate) mod layout;

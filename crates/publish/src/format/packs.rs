@@ -94,7 +94,10 @@ pub(crate) const AS_IT_IS: u16 = 0;
 /// Codec of bytes that are compressed by zstd.
 pub(crate) const ZSTD: u16 = 1;
 
-/// The codec of bytes for which the format of version 2 states none.
+/// Codec of the index of a piece in frames, which is fetched alone. No object states it.
+pub(crate) const INDEX: u16 = u16::MAX;
+
+/// The codec of bytes for which the format states none: those of version 2, and frames.
 pub(crate) fn codec_of(bytes: u32, raw: u32) -> u16 {
     if bytes == raw { AS_IT_IS } else { ZSTD }
 }
@@ -108,9 +111,10 @@ pub(crate) struct Stored {
     pub(crate) bytes: u32,
     /// Bytes after decompression.
     pub(crate) raw: u32,
-    /// How they are stored: [`AS_IT_IS`], [`ZSTD`], or in a way that a later program knows.
+    /// How they are stored: [`AS_IT_IS`], [`ZSTD`], in [frames](super::frames), or in a way that a later
+    /// program knows.
     pub(crate) codec: u16,
-    /// Hash of the bytes in the pack.
+    /// Hash of the bytes in the pack, of a piece in frames that of their index.
     pub(crate) hash: Hash,
 }
 
@@ -119,9 +123,15 @@ impl Stored {
     pub(crate) fn checked(self, most: usize) -> Result<Self, Bad> {
         self.pack.contains(self.offset, self.bytes)?;
         let is_as_it_is = self.codec == AS_IT_IS;
-        if self.bytes > self.raw || self.raw as usize > most || is_as_it_is && self.bytes < self.raw {
+        let is_too_large = self.raw as usize > most || self.stored_frames() > self.raw;
+        if is_too_large || self.stored_frames() == 0 || is_as_it_is && self.bytes < self.raw {
             return Err("refers to bytes of an impossible size");
         }
-        Ok(self)
+        if self.codec == INDEX { Err("refers to an index alone") } else { Ok(self) }
+    }
+
+    /// Stored bytes without those of the index of frames.
+    fn stored_frames(&self) -> u32 {
+        self.bytes.saturating_sub(super::frames::index_bytes(self))
     }
 }

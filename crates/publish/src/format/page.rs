@@ -1,6 +1,7 @@
 //! Pages of a manifest: leaf pages refer to the pieces of windows, the pages above them to pages.
 
 use super::buffers::Buffer;
+use super::frames::{self, Frame, by_frame, frame_blocks};
 use super::hash::Hash;
 use super::layout::{
     FANOUT, MAX_LEVEL, MAX_PAGE_BYTES, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
@@ -9,6 +10,7 @@ use super::layout::{
 use super::packs::{self, PackList, Stored};
 use super::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
 use lanefs::format::BLOCK;
+use std::sync::Arc;
 
 /// Bits of `FLAGS`: the window has metadata; it borrows blocks of the piece of another one, from a rank on.
 const METADATA: u16 = 1;
@@ -38,6 +40,7 @@ pub(crate) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Promise {
     ranks: u64,
+    codec: u16,
     content: Option<Hash>,
 }
 
@@ -46,19 +49,73 @@ impl Promise {
     pub(crate) fn check(&self, piece: &Buffer) -> Result<(), Bad> {
         let Some(content) = self.content else { return Ok(()) };
         let hashes = piece.hashes();
-        let taken = bits(self.ranks).filter_map(|rank| hashes.get(rank as usize));
-        match Hash::of_hashes(taken) == content {
-            true => Ok(()),
-            false => Err("has other content than its publisher saw, though the bytes are those of its hash"),
-        }
+        let ranks = bits(self.ranks).map(|rank| rank as usize);
+        let taken = ranks.filter_map(|rank| Some((rank, *hashes.get(rank)?)));
+        is_same(frames::bind(self.codec, taken), content)
+    }
+
+    /// Checks those frames of a piece that are here. `all` has the frames that its index names. Of a frame
+    /// that is not here, and of which all blocks are promised, the index has the hash.
+    pub(crate) fn check_frames(&self, all: &[Frame], here: &[Option<Arc<Buffer>>]) -> Result<(), Bad> {
+        let Some((content, frame_blocks)) = self.content.zip(frame_blocks(self.codec)) else { return Ok(()) };
+        let taken = by_frame(self.ranks, frame_blocks).map(|(number, ranks)| match here.get(number) {
+            Some(Some(frame)) => {
+                let (first, hashes) = (number as u32 * frame_blocks, frame.hashes());
+                Hash::of_hashes(bits(ranks).filter_map(|rank| hashes.get((rank - first) as usize)))
+            }
+            _ => all.get(number).map_or(Hash([0; 32]), |frame| frame.content),
+        });
+        is_same(Hash::of_hashes(taken), content)
+    }
+
+    /// The frames (bit i: frame i) without which nothing of the piece can be checked: those of which some
+    /// blocks are promised, and some not.
+    pub(crate) fn divided_frames(&self, blocks: u64) -> u64 {
+        let Some(frame_blocks) = frame_blocks(self.codec).filter(|_| self.content.is_some()) else {
+            return 0;
+        };
+        let all = ranks_of(blocks);
+        let is_divided = |(number, ranks): &(usize, u64)| {
+            by_frame(all, frame_blocks).nth(*number).is_some_and(|(_, whole)| whole != *ranks)
+        };
+        by_frame(self.ranks, frame_blocks)
+            .filter(is_divided)
+            .fold(0, |frames, (number, _)| frames | 1 << number)
+    }
+}
+
+/// The ranks of all blocks of a piece.
+fn ranks_of(blocks: u64) -> u64 {
+    match blocks.count_ones() {
+        64.. => u64::MAX,
+        count => (1 << count) - 1,
+    }
+}
+
+fn is_same(found: Hash, content: Hash) -> Result<(), Bad> {
+    match found == content {
+        true => Ok(()),
+        false => Err("has other content than its publisher saw, though the bytes are those of its hash"),
     }
 }
 
 impl Piece {
     /// The promise of the reference.
     pub(crate) fn promise(&self) -> Promise {
-        let ranks = bits(self.taken).fold(0, |ranks, block| ranks | 1 << self.rank(block));
-        Promise { ranks, content: self.content }
+        Promise { ranks: self.ranks(self.taken), codec: self.stored.codec, content: self.content }
+    }
+
+    /// The ranks of those of some blocks of the window that are taken.
+    pub(crate) fn ranks(&self, blocks: u64) -> u64 {
+        bits(self.taken & blocks).fold(0, |ranks, block| ranks | 1 << self.rank(block))
+    }
+
+    /// The frames that hold some blocks of the window, with those that their check needs (bit i: frame i); 0
+    /// for a piece without frames.
+    pub(crate) fn frames(&self, blocks: u64) -> u64 {
+        let Some(frame_blocks) = frame_blocks(self.stored.codec) else { return 0 };
+        let wanted = by_frame(self.ranks(blocks), frame_blocks);
+        wanted.fold(self.promise().divided_frames(self.blocks), |frames, (number, _)| frames | 1 << number)
     }
 
     /// Checks that the piece has the content that its publisher saw.

@@ -1,9 +1,11 @@
 //! Stored bytes: hashed and compressed, verified and decompressed.
 
-use super::buffers::{Buffer, Buffers};
+use super::buffers::{Buffer, Buffers, Part};
+use super::frames::{self, frame_blocks, index_bytes};
 use super::hash::Hash;
-use super::packs::{AS_IT_IS, Stored, ZSTD};
-use super::words::Bad;
+use super::packs::{AS_IT_IS, INDEX, Stored, ZSTD};
+use super::words::{Bad, CUT_OFF};
+use lanefs::format::BLOCK;
 use std::sync::Arc;
 
 /// Bytes as they go into a pack.
@@ -26,30 +28,66 @@ pub(crate) fn as_it_is(raw: &[u8]) -> Packed {
     Packed { bytes: raw.to_vec(), codec: AS_IT_IS, hash: Hash::of(raw) }
 }
 
+/// Compresses the blocks of a piece in frames of a codec of frames. `hashes` are those of the blocks.
+pub(crate) fn pack_frames(raw: &[u8], hashes: &[Hash], codec: u16, level: i32) -> Packed {
+    let blocks = frame_blocks(codec).unwrap_or(u64::BITS) as usize;
+    let frames = raw.chunks(blocks * BLOCK as usize).zip(hashes.chunks(blocks));
+    let packed = frames.map(|(raw, hashes)| (pack(raw, level).bytes, Hash::of_hashes(hashes.iter())));
+    let (bytes, hash) = frames::encode(&packed.collect::<Vec<_>>());
+    Packed { bytes, codec, hash }
+}
+
+/// True for bytes whose codec this program knows.
+pub(crate) fn is_known(codec: u16) -> bool {
+    matches!(codec, AS_IT_IS | ZSTD | INDEX) || frame_blocks(codec).is_some()
+}
+
 /// Checks that bytes are those that a reference promises.
 pub(crate) fn verify(stored: &Stored, bytes: &[u8]) -> Result<(), Bad> {
     if bytes.len() != stored.bytes as usize {
         return Err("is shorter than it should be");
     }
-    if Hash::of(bytes) != stored.hash {
-        return Err("has other bytes than were published: their hash differs");
-    }
-    Ok(())
+    let is_same = match frame_blocks(stored.codec) {
+        None => Hash::of(bytes) == stored.hash,
+        Some(_) => {
+            let index = bytes.get(..index_bytes(stored) as usize).ok_or(CUT_OFF)?;
+            Hash::of(index) == stored.hash
+                && parts(stored, bytes)?.all(|(frame, bytes)| Hash::of(bytes) == frame.stored.hash)
+        }
+    };
+    if is_same { Ok(()) } else { Err("has other bytes than were published: their hash differs") }
+}
+
+/// The frames of a piece, whose index was verified, with their stored bytes.
+fn parts<'b>(
+    stored: &Stored,
+    bytes: &'b [u8],
+) -> Result<impl Iterator<Item = (frames::Frame, &'b [u8])> + use<'b>, Bad> {
+    let from = stored.offset;
+    let index = bytes.get(..index_bytes(stored) as usize).ok_or(CUT_OFF)?;
+    let part = move |frame: frames::Frame| {
+        let at = (frame.stored.offset - from) as usize;
+        (frame, bytes.get(at..at + frame.stored.bytes as usize).unwrap_or_default())
+    };
+    Ok(frames::parse(stored, index)?.into_iter().map(part))
 }
 
 /// Decompresses verified bytes. The result has the promised size, which the caller has bounded.
 pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
-    match stored.codec {
-        AS_IT_IS if bytes.len() == stored.raw as usize => return Ok(buffers.copy(bytes)),
-        ZSTD => {}
-        _ => return Err("is stored by a codec that this program does not know"),
-    }
     let raw = stored.raw as usize;
-    match buffers.decompress(bytes, raw) {
-        Some(unpacked) if unpacked.len() == raw => Ok(unpacked),
-        Some(_) => Err("decompresses to fewer bytes than it should"),
-        None => Err("does not decompress to the bytes that it should"),
-    }
+    let unpacked = match stored.codec {
+        AS_IT_IS | INDEX if bytes.len() == raw => return Ok(buffers.copy(bytes)),
+        ZSTD => buffers.decompress(bytes, raw),
+        codec if frame_blocks(codec).is_some() => {
+            let frames = parts(stored, bytes)?.map(|(frame, bytes)| {
+                let Stored { raw, codec, .. } = frame.stored;
+                Part { bytes, raw: raw as usize, is_compressed: codec == ZSTD }
+            });
+            buffers.decompress_all(frames, raw)
+        }
+        _ => return Err("is stored by a codec that this program does not know"),
+    };
+    unpacked.ok_or("does not decompress to the bytes that it should")
 }
 
 #[cfg(test)]

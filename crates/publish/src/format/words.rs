@@ -1,6 +1,6 @@
 //! Parsing of structures that are not trusted, and making of new ones.
 
-use super::layout::{UNBOUND, VERSION};
+use super::layout::{UNBOUND, VERSION, WHOLE};
 use lanefs::format::{Field, Word};
 
 /// The contradiction in bytes that are not what they should be.
@@ -52,7 +52,7 @@ pub(crate) fn check(bytes: &[u8], magic: u64, name: Bad) -> Result<u32, Bad> {
         return Err(name);
     }
     match get(Field::<u32>::at(8), bytes)? {
-        version @ (VERSION | UNBOUND) => Ok(version),
+        version @ (VERSION | WHOLE | UNBOUND) => Ok(version),
         _ => Err("has a version of the publication format that this software does not know"),
     }
 }

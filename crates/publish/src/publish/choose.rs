@@ -2,9 +2,10 @@
 
 use super::equal::{Borrowed, EqualBlocks, Lender};
 use crate::format::buffers::Buffer;
+use crate::format::frames::{self, frame_blocks};
 use crate::format::hash::{Digest, Hash};
 use crate::format::layout::{MAX_OWN_PIECES, MAX_PIECES, WINDOW_BYTES};
-use crate::format::packs::Stored;
+use crate::format::packs::{AS_IT_IS, Stored};
 use crate::format::page::Piece;
 use crate::format::piece::{self, Packed};
 use crate::format::words::{bits, rank};
@@ -79,9 +80,10 @@ impl Content {
         Content { used: window.used, bytes, hashes, digests }
     }
 
-    /// The hash that binds the content of some of the blocks.
-    fn bind(&self, blocks: u64) -> Hash {
-        Hash::of_hashes(bits(blocks).filter_map(|bit| self.hashes.get(rank(self.used, bit))))
+    /// The hash that binds the content of some of the blocks, which a piece of a codec has at these ranks.
+    fn bind(&self, codec: u16, blocks: u64, rank_of: impl Fn(u32) -> usize) -> Hash {
+        let hash = |bit| Some((rank_of(bit), *self.hashes.get(rank(self.used, bit))?));
+        frames::bind(codec, bits(blocks).filter_map(hash))
     }
 }
 
@@ -145,7 +147,7 @@ fn keep<'c>(window: &UsedBlocks, content: &Content, candidates: &[Candidate<'c>]
             blocks: candidate.blocks,
             borrowed: candidate.borrowed.map(|_| candidate.rank(taken.trailing_zeros()) as u8),
             stored: candidate.stored,
-            content: Some(content.bind(taken)),
+            content: Some(content.bind(candidate.stored.codec, taken, |bit| candidate.rank(bit))),
         };
         kept.push(KeptPiece { piece, digests: candidate.digests, is_trusted: candidate.is_trusted });
         left &= !taken;
@@ -167,7 +169,9 @@ pub(crate) struct NewBlocks {
     pub(crate) lender: Option<u64>,
     pub(crate) blocks: u64,
     pub(crate) content: Hash,
-    pub(crate) digests: Vec<Digest>,
+    hashes: Vec<Hash>,
+    /// Codec of the piece, if it has frames.
+    frames: Option<u16>,
     /// The blocks, one after the other.
     bytes: Vec<u8>,
 }
@@ -175,17 +179,27 @@ pub(crate) struct NewBlocks {
 impl NewBlocks {
     /// Compresses the blocks.
     pub(crate) fn pack(&self, level: i32) -> Packed {
-        piece::pack(&self.bytes, level)
+        match self.frames {
+            Some(codec) => piece::pack_frames(&self.bytes, &self.hashes, codec, level),
+            None => piece::pack(&self.bytes, level),
+        }
+    }
+
+    /// The digests of the blocks.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        self.hashes.iter().map(Hash::digest).collect()
     }
 }
 
 /// Chooses where the missing blocks of a window come from: from pieces of other windows with equal ones, and
-/// from a new piece. Metadata lend nothing and borrow nothing: they are read together.
+/// from a new piece, in frames of the codec `frames` where it has more than one of them. Metadata lend
+/// nothing, borrow nothing and have no frames: they are read together.
 pub(crate) fn choose(
     window: &UsedBlocks,
     content: &Content,
     examined: Examined<'_>,
     equal: &mut EqualBlocks,
+    frames: Option<u16>,
 ) -> Choice {
     let Examined { kept, missing } = examined;
     let (used, digests) = (window.used, &content.digests);
@@ -194,20 +208,28 @@ pub(crate) fn choose(
     let blocks = borrowed.iter().fold(missing, |blocks, loan| blocks & !loan.taken);
     let new = (blocks != 0).then(|| {
         let indexes: Vec<usize> = bits(blocks).map(|bit| rank(used, bit)).collect();
-        let own: Vec<Digest> = indexes.iter().map(|index| digests[*index]).collect();
+        let hashes: Vec<Hash> = indexes.iter().map(|index| content.hashes[*index]).collect();
+        let has_frames = |codec: &u16| {
+            !window.is_metadata && frame_blocks(*codec).is_some_and(|one| blocks.count_ones() > one)
+        };
+        let frames = frames.filter(has_frames);
+        let codec = frames.unwrap_or(AS_IT_IS);
         let of_block = |index: &usize| &content.bytes[*index * BLOCK as usize..(*index + 1) * BLOCK as usize];
         let bytes: Vec<u8> = indexes.iter().flat_map(of_block).copied().collect();
-        let lender = (!window.is_metadata).then(|| equal.add(own.clone(), None));
-        NewBlocks { lender, blocks, content: content.bind(blocks), digests: own, bytes }
+        let own = hashes.iter().map(Hash::digest);
+        let lender = (!window.is_metadata).then(|| equal.add(own.collect(), codec, None));
+        let bound = content.bind(codec, blocks, |bit| rank(blocks, bit));
+        NewBlocks { lender, blocks, content: bound, hashes, frames, bytes }
     });
     if !window.is_metadata {
         for KeptPiece { piece, digests, .. } in kept.iter().filter(|kept| kept.piece.borrowed.is_none()) {
             let lender = Lender { stored: piece.stored, blocks: piece.blocks, pack: None };
-            equal.add(digests.to_vec(), Some(lender));
+            equal.add(digests.to_vec(), piece.stored.codec, Some(lender));
         }
     }
     let borrowed = borrowed.into_iter().map(|loan| {
-        let bound = content.bind(loan.taken);
+        let rank_of = |bit| usize::from(loan.first) + rank(loan.taken, bit);
+        let bound = content.bind(loan.codec, loan.taken, rank_of);
         (loan, bound)
     });
     let borrowed = borrowed.collect();

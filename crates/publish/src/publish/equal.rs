@@ -2,7 +2,7 @@
 //! so equal files are stored once, wherever they lie.
 
 use crate::format::hash::{Digest, digest};
-use crate::format::packs::{PackNumber, Stored};
+use crate::format::packs::{AS_IT_IS, PackNumber, Stored};
 use crate::format::words::{bits, rank};
 use lanefs::format::BLOCK;
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +26,8 @@ pub(super) struct Borrowed {
     pub(super) lender: u64,
     /// Rank of the first block in the piece.
     pub(super) first: u8,
+    /// Codec of the piece, as far as it has frames.
+    pub(super) codec: u16,
 }
 
 /// Pieces of the version so far, by the digests of their blocks.
@@ -43,6 +45,7 @@ pub(super) struct EqualBlocks {
 
 struct Known {
     digests: Vec<Digest>,
+    codec: u16,
     /// `None` until the piece is in a pack.
     lender: Option<Lender>,
 }
@@ -66,12 +69,14 @@ impl EqualBlocks {
                 at += 1;
                 continue;
             };
-            let there = self.known(*lender).map_or(&[][..], |known| &known.digests[usize::from(*first)..]);
+            let known = self.known(*lender);
+            let there = known.map_or(&[][..], |known| &known.digests[usize::from(*first)..]);
             let same = blocks[at..].iter().zip(there).take_while(|((_, here), there)| here == *there);
             // The first one is the same, for the table says so.
             let len = same.count().max(1);
             let taken = blocks[at..at + len].iter().fold(0, |taken, (bit, _)| taken | 1 << bit);
-            runs.push(Borrowed { taken, lender: *lender, first: *first });
+            let codec = known.map_or(AS_IT_IS, |known| known.codec);
+            runs.push(Borrowed { taken, lender: *lender, first: *first, codec });
             at += len;
         }
         // Of runs of the same length the first ones: the sort is stable.
@@ -80,14 +85,15 @@ impl EqualBlocks {
         runs
     }
 
-    /// Remembers a piece with these digests; returns its number.
-    pub(super) fn add(&mut self, digests: Vec<Digest>, lender: Option<Lender>) -> u64 {
+    /// Remembers a piece with these digests; returns its number. `codec` is its codec, or any other one
+    /// without frames.
+    pub(super) fn add(&mut self, digests: Vec<Digest>, codec: u16, lender: Option<Lender>) -> u64 {
         let number = self.first + self.pieces.len() as u64;
         for (rank, digest) in digests.iter().enumerate() {
             self.blocks.entry(*digest).or_insert((number, rank as u8));
         }
         self.count += digests.len();
-        self.pieces.push_back(Known { digests, lender });
+        self.pieces.push_back(Known { digests, codec, lender });
         number
     }
 
@@ -145,8 +151,8 @@ mod tests {
     #[test]
     fn the_longest_runs_of_equal_blocks_are_borrowed() {
         let mut equal = EqualBlocks::new();
-        assert_eq!(equal.add(digests(&[1, 2, 3, 0, 4]), None), 0);
-        assert_eq!(equal.add(digests(&[5, 2, 6]), None), 1);
+        assert_eq!(equal.add(digests(&[1, 2, 3, 0, 4]), AS_IT_IS, None), 0);
+        assert_eq!(equal.add(digests(&[5, 2, 6]), AS_IT_IS, None), 1);
         assert_eq!(found(&equal, 0b111, 0b111, &[7, 8, 9], 9), []);
         // Blocks that lie apart in the window follow one another in the piece.
         assert_eq!(found(&equal, 0b1_0011, 0b1_0011, &[1, 2, 3], 9), [(0b1_0011, 0, 0)]);
@@ -161,13 +167,13 @@ mod tests {
     #[test]
     fn the_oldest_pieces_are_forgotten() {
         let mut equal = EqualBlocks::new();
-        equal.add(digests(&[1, 2, 3]), None);
-        equal.add(digests(&[3, 4]), None);
+        equal.add(digests(&[1, 2, 3]), AS_IT_IS, None);
+        equal.add(digests(&[3, 4]), AS_IT_IS, None);
         equal.trim_to(5);
         assert_eq!(found(&equal, 0b1, 0b1, &[1], 9), [(0b1, 0, 0)]);
         equal.trim_to(4);
         assert_eq!(found(&equal, 0b11, 0b11, &[1, 4], 9), [(0b10, 1, 1)]);
-        assert_eq!(equal.add(digests(&[1]), None), 2);
+        assert_eq!(equal.add(digests(&[1]), AS_IT_IS, None), 2);
         assert_eq!(found(&equal, 0b1, 0b1, &[1], 9), [(0b1, 2, 0)]);
         assert!(equal.lender(0).is_none() && equal.lender(2).is_none());
         equal.trim_to(0);

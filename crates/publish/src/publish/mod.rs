@@ -20,6 +20,7 @@ mod upload;
 use crate::condemned;
 use crate::error::{Error, Result};
 use crate::format::facts::Facts;
+use crate::format::frames::codec_by_size;
 use crate::format::hash::Hash;
 use crate::format::layout::{VERSION, WINDOW_BYTES};
 use crate::format::pack::PackBuilder;
@@ -51,11 +52,17 @@ const BATCH_WINDOWS: usize = 64;
 /// Level of compression by default.
 pub const DEFAULT_LEVEL: i32 = 9;
 
+/// Bytes of a frame by default. (Why: `docs/publication.md`.)
+pub const DEFAULT_FRAME: u32 = 32 << 10;
+
 /// Options of [`publish`].
 #[derive(Clone, Debug)]
 pub struct PublishOptions {
     /// Level of zstd, 1 to 19.
     pub level: i32,
+    /// Bytes of a frame of file data before compression: 64, 32 or 16 KiB, and with any other number the
+    /// largest of these that is not larger. Less than 16 KiB: the pieces have no frames.
+    pub frame_bytes: u32,
     /// Writes nothing, and reports what would be written.
     pub dry_run: bool,
     /// Reads and checks all pieces that are taken over from the version of the tag. Damaged ones are replaced
@@ -69,7 +76,7 @@ impl Default for PublishOptions {
     fn default() -> Self {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        PublishOptions { level: DEFAULT_LEVEL, dry_run: false, check: false, now }
+        PublishOptions { level: DEFAULT_LEVEL, frame_bytes: DEFAULT_FRAME, dry_run: false, check: false, now }
     }
 }
 
@@ -323,7 +330,8 @@ impl PublishJob<'_> {
         }
         // One window after the other: so what is equal is found whatever the threads do.
         let windows = batch.iter().zip(&contents).zip(examined);
-        let choose = |((window, content), examined)| choose::choose(window, content, examined, equal);
+        let frames = codec_by_size(self.options.frame_bytes);
+        let choose = |((window, content), examined)| choose::choose(window, content, examined, equal, frames);
         let choices: Vec<Choice> = windows.map(choose).collect();
         let pack = |choice: Choice| {
             let packed = choice.new.as_ref().map(|new| new.pack(level));
@@ -442,7 +450,7 @@ fn add_piece(
     uploader: &Uploader<'_, '_>,
 ) -> Placed {
     let number = window.position / WINDOW_BYTES;
-    let offset = pack.add_piece(number, new.blocks, new.digests, packed);
+    let offset = pack.add_piece(number, new.blocks, new.digests(), packed);
     let stored = Stored {
         pack: upload::INCOMPLETE,
         offset,

@@ -78,6 +78,13 @@ impl Cache {
         Some(bytes)
     }
 
+    /// Returns the number of bytes that are kept under a name.
+    pub(crate) fn len(&self, hash: &Hash) -> Option<u64> {
+        let name = format!("{:02x}/{hash}", hash.0[0]);
+        let stat = rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat.st_size as u64)
+    }
+
     /// Keeps bytes under their hash, as far as the host lets it: a cache that fails is one that forgets.
     pub(crate) fn put(&self, hash: &Hash, bytes: &[u8]) {
         let _ = self.try_put(hash, bytes);

@@ -1,11 +1,11 @@
 //! A version of one volume as a device.
 
-use super::fetch::{Bytes, Counts, Fetcher};
+use super::fetch::{Counts, Fetcher};
 use super::manifest::Manifest;
+use super::pieces::{Pieces, Plan};
 use super::read_ahead::ReadAhead;
 use crate::error::{Error, Result};
-use crate::format::layout::WINDOW_BYTES;
-use crate::format::packs::Stored;
+use crate::format::layout::{FANOUT, WINDOW_BYTES};
 use crate::format::page::Piece;
 use lanefs::format::BLOCK;
 use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
@@ -14,9 +14,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Windows whose pieces are in memory at the same time for one call: 32 MiB, and up to eight times as much
-/// where all of them have as many pieces as a window may have.
-const WINDOWS: usize = 128;
+/// Bytes of pieces that are in memory at the same time for one call, but for those of a single window.
+const MEMORY_BYTES: u64 = 32 << 20;
+/// Parts of one call, each in one window, that are planned together.
+const PLANNED_PARTS: usize = 4096;
 
 /// Function that learns of each read that failed, with the requests until then.
 pub type OnFailure = Arc<dyn Fn(&Error, Counts) + Send + Sync>;
@@ -51,50 +52,65 @@ impl VersionDevice {
         self.manifest.root.facts.volume_bytes
     }
 
-    /// Fills the parts of some requests, and passes each failure with the number of its request.
+    /// Fills the parts of some requests, and passes each failure with the number of its request. First it
+    /// finds all pieces, then it decides what of them is fetched.
     fn fill(&self, requests: &mut [Read<'_>], parts: &[WindowPart], failed: &mut dyn FnMut(usize, Error)) {
-        let pieces = self.pieces(parts);
-        let mut wanted: Vec<Stored> = Vec::new();
-        for (part, pieces) in parts.iter().zip(&pieces) {
-            if let Ok(pieces) = pieces {
-                let blocks = blocks(part);
-                wanted.extend(
-                    pieces.iter().filter(|piece| piece.taken & blocks != 0).map(|piece| piece.stored),
-                );
-            }
+        let leaf = |part: &WindowPart| part.at / WINDOW_BYTES / FANOUT;
+        let (most, mut leaves) = (self.manifest.leaves_together(), 1);
+        let fits = |part: &WindowPart, next: &WindowPart| {
+            leaves += usize::from(leaf(part) != leaf(next));
+            let fits = leaves <= most;
+            leaves = if fits { leaves } else { 1 };
+            fits
+        };
+        let mut pieces = Vec::with_capacity(parts.len());
+        for parts in parts.chunk_by(fits) {
+            self.manifest.load_leaves(&self.fetcher, parts.iter().map(leaf));
+            pieces.extend(self.pieces(parts));
         }
-        wanted.sort_unstable_by_key(|stored| (stored.hash, stored.raw));
-        wanted.dedup();
-        if let Some(read_ahead) = &self.read_ahead {
-            let data = pieces.iter().flatten().flatten().filter(|piece| !piece.is_metadata);
-            read_ahead.note(data.map(|piece| piece.window), &self.fetcher, &self.manifest);
-        }
-        let bytes: HashMap<Stored, Result<Bytes>> =
-            wanted.iter().copied().zip(self.fetcher.get_many_by(self.requests, &wanted)).collect();
-        for (part, pieces) in parts.iter().zip(pieces) {
-            let target = requests[part.request].buffer.part(part.range.clone());
-            let checked = pieces.and_then(|pieces| self.check(part, &pieces, &bytes).map(|()| pieces));
-            if let Err(error) = checked.and_then(|pieces| copy(part.at, target, &pieces, &bytes)) {
-                failed(part.request, error);
+        let parts: Vec<(&WindowPart, Result<Vec<Piece>>)> = parts.iter().zip(pieces).collect();
+        let plan = Plan::new(&self.fetcher, references(&parts));
+        let mut memory = 0;
+        let fits_with_next = |part: &(&WindowPart, Result<Vec<Piece>>), next: &(&WindowPart, _)| {
+            // Parts of the same window have mostly the same pieces.
+            if part.0.at / WINDOW_BYTES != next.0.at / WINDOW_BYTES {
+                let of_part = references(std::slice::from_ref(part));
+                memory += of_part.map(|(piece, blocks)| plan.memory_bytes(piece, blocks)).sum::<u64>();
             }
+            let fits = memory < MEMORY_BYTES;
+            memory = if fits { memory } else { 0 };
+            fits
+        };
+        for parts in parts.chunk_by(fits_with_next) {
+            self.fill_together(requests, parts, &plan, failed);
         }
     }
 
-    /// Checks the pieces that a part is read from: by each reference for itself, because two of them may take
-    /// other blocks of the same bytes.
-    fn check(
+    /// Fills parts whose pieces are in memory at the same time.
+    fn fill_together(
         &self,
-        part: &WindowPart,
-        pieces: &[Piece],
-        bytes: &HashMap<Stored, Result<Bytes>>,
-    ) -> Result<()> {
-        let blocks = blocks(part);
-        for piece in pieces.iter().filter(|piece| piece.taken & blocks != 0) {
-            if let Some(Ok(bytes)) = bytes.get(&piece.stored) {
-                piece.check(bytes).map_err(|why| self.fetcher.damaged_at(&piece.stored, why))?;
+        requests: &mut [Read<'_>],
+        parts: &[(&WindowPart, Result<Vec<Piece>>)],
+        plan: &Plan,
+        failed: &mut dyn FnMut(usize, Error),
+    ) {
+        if let Some(read_ahead) = &self.read_ahead {
+            let found = parts.iter().filter_map(|(_, pieces)| pieces.as_ref().ok());
+            let data = found.flatten().filter(|piece| !piece.is_metadata);
+            read_ahead.note(data.map(|piece| piece.window), &self.fetcher, &self.manifest);
+        }
+        let fetched = Pieces::fetch(&self.fetcher, self.requests, plan, references(parts));
+        for (part, pieces) in parts {
+            let target = requests[part.request].buffer.part(part.range.clone());
+            let checked = pieces.as_ref().map_err(Error::clone).and_then(|pieces| {
+                // By each reference for itself: two of them may take other blocks of the same bytes.
+                let mut touched = touched(part, pieces);
+                touched.try_for_each(|(piece, _)| fetched.check(&self.fetcher, piece)).map(|()| pieces)
+            });
+            if let Err(error) = checked.and_then(|pieces| copy(part.at, target, pieces, &fetched)) {
+                failed(part.request, error);
             }
         }
-        Ok(())
     }
 
     /// Finds the pieces of each part's window.
@@ -139,13 +155,20 @@ fn blocks(part: &WindowPart) -> u64 {
     below(end) & !below(first)
 }
 
+/// The pieces that a part is read from, with its blocks.
+fn touched<'p>(part: &WindowPart, pieces: &'p [Piece]) -> impl Iterator<Item = (&'p Piece, u64)> {
+    let blocks = blocks(part);
+    pieces.iter().filter(move |piece| piece.taken & blocks != 0).map(move |piece| (piece, blocks))
+}
+
+/// Those of all parts whose pieces were found.
+fn references<'p>(parts: &'p [(&WindowPart, Result<Vec<Piece>>)]) -> impl Iterator<Item = (&'p Piece, u64)> {
+    let found = parts.iter().filter_map(|(part, pieces)| Some((part, pieces.as_ref().ok()?)));
+    found.flat_map(|(part, pieces)| touched(part, pieces))
+}
+
 /// Copies bytes of a window from position `at` on from its pieces.
-fn copy(
-    at: u64,
-    mut buffer: IoBufMut<'_>,
-    pieces: &[Piece],
-    bytes: &HashMap<Stored, Result<Bytes>>,
-) -> Result<()> {
+fn copy(at: u64, mut buffer: IoBufMut<'_>, pieces: &[Piece], fetched: &Pieces) -> Result<()> {
     let (at, len) = (at % WINDOW_BYTES, buffer.len() as u64);
     let mut done = 0;
     while done < len {
@@ -155,12 +178,8 @@ fn copy(
         match pieces.iter().find(|piece| piece.taken >> block & 1 != 0) {
             None => target.fill(0),
             Some(piece) => {
-                let from = piece.rank(block as u32) * BLOCK as usize + skip as usize;
-                match bytes.get(&piece.stored) {
-                    Some(Ok(bytes)) => target.copy_from(&bytes[from..from + count as usize]),
-                    Some(Err(error)) => return Err(error.clone()),
-                    None => return Err(Error::Interrupted),
-                }
+                let bytes = fetched.block(piece, piece.rank(block as u32))?;
+                target.copy_from(&bytes[skip as usize..(skip + count) as usize]);
             }
         }
         done += count;
@@ -220,7 +239,7 @@ impl Device for VersionDevice {
             }
             parts.extend(split(index, request.at, request.buffer.len()));
         }
-        for parts in parts.chunks(WINDOWS) {
+        for parts in parts.chunks(PLANNED_PARTS) {
             self.fill(requests, parts, &mut |index, error| {
                 failures
                     .entry(index)

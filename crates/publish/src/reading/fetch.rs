@@ -4,12 +4,15 @@
 //! read by one request. Nothing is used before it was verified.
 
 use super::cache::Cache;
+use super::in_flight::InFlight;
 use super::lru::Lru;
+use super::pace::Pace;
 use super::threads;
 use crate::error::{Error, Result};
 use crate::format::buffers::{Buffer, Buffers};
+use crate::format::frames::{index_bytes, index_of};
 use crate::format::hash::Hash;
-use crate::format::packs::{self, PackRef, Stored};
+use crate::format::packs::{INDEX, PackRef, Stored};
 use crate::format::piece;
 use crate::format::words::Bad;
 use crate::objects::Objects;
@@ -19,10 +22,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Requests of one call that are under way at the same time.
-pub(crate) const REQUESTS: usize = 32;
-/// Bytes between two pieces that are read and dropped rather than asked for in two requests.
-const GAP_BYTES: u64 = 64 << 10;
+/// Requests at the same time of one who reads all pieces.
+const CHECKS: usize = 32;
 /// Most bytes of one request.
 const REQUEST_BYTES: u64 = 4 << 20;
 
@@ -64,6 +65,8 @@ pub(crate) struct Fetcher {
     /// Pieces that are fetched go to the cache.
     fills_cache: bool,
     buffers: Arc<Buffers>,
+    pub(crate) pace: Pace,
+    in_flight: InFlight,
     state: Mutex<FetcherState>,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -88,6 +91,14 @@ impl SharedBytes {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(self.range.clone()).unwrap_or_default()
     }
+}
+
+/// The part of a piece in frames that is near.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Near {
+    Whole,
+    Index,
+    Nothing,
 }
 
 /// The kind of the bytes of a fetch.
@@ -134,7 +145,9 @@ struct Own<'f> {
 impl Own<'_> {
     fn finish(mut self, outcome: Result<Bytes>) {
         self.is_done = true;
-        if let (Ok(bytes), Kind::Piece) = (&outcome, self.kind) {
+        if let (Ok(bytes), Kind::Piece) = (&outcome, self.kind)
+            && self.stored.codec != INDEX
+        {
             // Here, where several threads work. Each reference to the piece is checked by these.
             bytes.hashes();
         }
@@ -167,13 +180,34 @@ impl Fetcher {
     pub(crate) fn new(objects: Objects, cache: Option<Arc<Cache>>, memory: u64) -> Self {
         let state = FetcherState { memory: Lru::new(memory), ahead: HashMap::new(), flights: HashMap::new() };
         let (requests, bytes, cached, cached_bytes) = Default::default();
-        let (buffers, state) = (Arc::default(), state.into());
-        Fetcher { objects, cache, fills_cache: true, buffers, state, requests, bytes, cached, cached_bytes }
+        Fetcher {
+            in_flight: InFlight::new(objects.store.concurrency()),
+            pace: Pace::default(),
+            objects,
+            cache,
+            fills_cache: true,
+            buffers: Arc::default(),
+            state: state.into(),
+            requests,
+            bytes,
+            cached,
+            cached_bytes,
+        }
     }
 
     /// The same fetcher, which puts what it fetches into the cache or does not.
     pub(crate) fn filling(self, fills_cache: bool) -> Self {
         Fetcher { fills_cache, ..self }
+    }
+
+    /// The same fetcher with another bound on the requests that are under way at the same time.
+    pub(crate) fn with_requests(self, most: usize) -> Self {
+        Fetcher { in_flight: InFlight::new(most), ..self }
+    }
+
+    /// Requests that are under way at the same time at most.
+    pub(crate) fn most_requests(&self) -> usize {
+        self.in_flight.most()
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -192,7 +226,7 @@ impl Fetcher {
 
     /// Returns the bytes of many pieces, in their order.
     pub(crate) fn get_many(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
-        self.get_many_by(REQUESTS, wanted)
+        self.get_many_by(self.most_requests(), wanted)
     }
 
     /// As [`get_many`](Self::get_many), with so many requests under way at the same time at most.
@@ -202,7 +236,7 @@ impl Fetcher {
 
     /// Returns the bytes of many pages, in their order.
     pub(crate) fn get_pages(&self, wanted: &[Stored]) -> Vec<Result<Bytes>> {
-        self.get(wanted, Kind::Page, REQUESTS)
+        self.get(wanted, Kind::Page, self.most_requests())
     }
 
     fn get(&self, wanted: &[Stored], kind: Kind, requests: usize) -> Vec<Result<Bytes>> {
@@ -239,6 +273,29 @@ impl Fetcher {
         (found, own)
     }
 
+    /// True where the cache has a piece as a whole, as far as its length tells: it is verified when it is
+    /// read.
+    pub(crate) fn is_cached(&self, stored: &Stored) -> bool {
+        self.cache().and_then(|cache| cache.len(&stored.hash)) == Some(stored.bytes.into())
+    }
+
+    /// Returns what is near of a piece in frames: in memory, under way or in the cache.
+    pub(crate) fn find_near(&self, piece: &Stored) -> Near {
+        let Some(index) = index_of(piece) else { return Near::Nothing };
+        let state = self.state.lock();
+        let is_here = |stored| state.memory.has(&key(stored)) || state.flights.contains_key(&key(stored));
+        match (is_here(piece), is_here(&index)) {
+            (true, _) => return Near::Whole,
+            (_, true) => return Near::Index,
+            _ => drop(state),
+        }
+        match self.cache().and_then(|cache| cache.len(&piece.hash)) {
+            Some(len) if len == u64::from(piece.bytes) => Near::Whole,
+            Some(len) if len == u64::from(index.bytes) => Near::Index,
+            _ => Near::Nothing,
+        }
+    }
+
     fn fetch(&self, own: Vec<Own<'_>>, requests: usize) {
         let missing = threads::map(threads::processors(), own, |own| match self.near(&own.stored) {
             Some(bytes) => {
@@ -247,7 +304,8 @@ impl Fetcher {
             }
             None => Some(own),
         });
-        let joined = join(missing.into_iter().flatten().collect(), |own: &Own<'_>| &own.stored);
+        let gap = self.pace.gap_bytes(requests);
+        let joined = join(missing.into_iter().flatten().collect(), gap, |own: &Own<'_>| &own.stored);
         threads::for_each(requests, joined.into_iter(), |request| self.request(request));
     }
 
@@ -260,7 +318,13 @@ impl Fetcher {
             return Some(raw);
         }
         let cache = self.cache.as_ref()?;
-        let bytes = cache.get(&stored.hash)?;
+        let mut bytes = cache.get(&stored.hash)?;
+        if stored.codec == INDEX {
+            // The entry of a whole piece begins with its index.
+            bytes.truncate(stored.bytes as usize);
+        } else if bytes.len() == index_bytes(stored) as usize {
+            return None;
+        }
         if piece::verify(stored, &bytes).is_err() {
             cache.remove(&stored.hash);
             return None;
@@ -283,6 +347,7 @@ impl Fetcher {
     /// store or a way to it that gave wrong bytes once may give the right ones now.
     fn request(&self, own: Vec<Own<'_>>) {
         let wanted: Vec<Stored> = own.iter().map(|own| own.stored).collect();
+        let _admitted = self.in_flight.admit(span(&wanted).map_or(0, |(from, to)| to - from));
         own.into_iter().zip(self.read_together(&wanted)).for_each(|(own, outcome)| own.finish(outcome));
     }
 
@@ -299,14 +364,12 @@ impl Fetcher {
     }
 
     fn read_range(&self, wanted: &[Stored]) -> Result<(u64, Vec<u8>)> {
-        let Some(first) = wanted.first() else { return Ok((0, Vec::new())) };
-        let from = u64::from(first.offset);
-        let to = wanted.iter().map(end).max().unwrap_or(from);
+        let Some((first, (from, to))) = wanted.first().zip(span(wanted)) else { return Ok((0, Vec::new())) };
         Ok((from, self.read(&first.pack, from, to - from)?))
     }
 
     fn check_codec(&self, stored: &Stored) -> Result<()> {
-        if matches!(stored.codec, packs::AS_IT_IS | packs::ZSTD) {
+        if piece::is_known(stored.codec) {
             return Ok(());
         }
         let object = self.objects.shown(&stored.pack.object());
@@ -321,7 +384,8 @@ impl Fetcher {
         wanted: Vec<Stored>,
         check: impl Fn(&Stored, &Buffer) -> std::result::Result<(), Bad> + Sync,
     ) -> Vec<(Stored, Result<()>)> {
-        let checked = threads::map(REQUESTS, join(wanted, |stored| stored), |request| {
+        let joined = join(wanted, self.pace.gap_bytes(CHECKS), |stored| stored);
+        let checked = threads::map(CHECKS, joined, |request| {
             let read = self.read_together(&request).zip(&request);
             let check = |(read, stored): (Result<Bytes>, &Stored)| {
                 let piece = read?;
@@ -344,7 +408,7 @@ impl Fetcher {
 
     /// Reads bytes of a pack, and counts them.
     fn read(&self, pack: &PackRef, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-        let read = self.objects.read_pack(pack, offset, bytes)?;
+        let read = self.pace.measure(|| self.objects.read_pack(pack, offset, bytes))?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(read.len() as u64, Ordering::Relaxed);
         Ok(read)
@@ -380,17 +444,22 @@ impl Fetcher {
     }
 }
 
+/// The bytes of a pack from the first to the last of some, which are sorted by their offsets.
+fn span(wanted: &[Stored]) -> Option<(u64, u64)> {
+    Some((u64::from(wanted.first()?.offset), wanted.iter().map(end).max()?))
+}
+
 fn end(stored: &Stored) -> u64 {
     u64::from(stored.offset) + u64::from(stored.bytes)
 }
 
-/// Groups fetches into requests: neighbours in a pack are read together.
-fn join<T>(mut wanted: Vec<T>, stored: impl Fn(&T) -> &Stored) -> Vec<Vec<T>> {
+/// Groups fetches into requests: neighbours in a pack with a gap of so many bytes at most are read together.
+fn join<T>(mut wanted: Vec<T>, gap: u64, stored: impl Fn(&T) -> &Stored) -> Vec<Vec<T>> {
     wanted.sort_unstable_by_key(|one| (stored(one).pack.name, stored(one).offset));
     let mut requests: Vec<Vec<T>> = Vec::new();
     for next in wanted {
         let follows = |request: &[T]| match (request.first(), request.last()) {
-            (Some(first), Some(last)) => follows(stored(first), stored(last), stored(&next)),
+            (Some(first), Some(last)) => follows(stored(first), stored(last), stored(&next), gap),
             _ => false,
         };
         match requests.last_mut() {
@@ -401,8 +470,8 @@ fn join<T>(mut wanted: Vec<T>, stored: impl Fn(&T) -> &Stored) -> Vec<Vec<T>> {
     requests
 }
 
-fn follows(first: &Stored, last: &Stored, next: &Stored) -> bool {
+fn follows(first: &Stored, last: &Stored, next: &Stored, gap: u64) -> bool {
     last.pack == next.pack
-        && u64::from(next.offset) <= end(last) + GAP_BYTES
+        && u64::from(next.offset) <= end(last) + gap
         && end(next).saturating_sub(first.offset.into()) <= REQUEST_BYTES
 }

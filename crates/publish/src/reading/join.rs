@@ -6,7 +6,7 @@
 //! volume verifies them at home and relocates them ([`Origins`]).
 
 use super::device::{OnFailure, VersionDevice};
-use super::fetch::{Counts, Fetcher, REQUESTS};
+use super::fetch::{Counts, Fetcher};
 use super::lru::Lru;
 use super::manifest::Manifest;
 use super::read_ahead::ReadAhead;
@@ -190,7 +190,7 @@ pub(crate) fn open_version(
         fetcher: Arc::clone(fetcher),
         manifest,
         read_ahead,
-        requests: REQUESTS,
+        requests: fetcher.most_requests(),
         on_failure: None,
     })
 }
@@ -269,7 +269,7 @@ impl JoinDevice {
                 BlockPlace::Nothing => target.fill(0),
                 BlockPlace::Shard { number, home } => {
                     let mut reads = [Read { at: home + skip as u64, buffer: target }];
-                    self.read_shard(number, REQUESTS, &mut reads)?;
+                    self.read_shard(number, self.state.fetcher.most_requests(), &mut reads)?;
                 }
             }
         }
@@ -374,7 +374,8 @@ impl Device for JoinDevice {
                 failures.insert(index, error);
             }
         }
-        let share = REQUESTS / by_shard.len().clamp(1, SHARDS_AT_ONCE);
+        let share = self.state.fetcher.most_requests() / by_shard.len().clamp(1, SHARDS_AT_ONCE);
+        let share = share.max(1);
         let done = threads::map(SHARDS_AT_ONCE, by_shard.into_iter().collect(), |(number, work)| {
             let (indexes, mut reads) = work;
             (indexes, self.read_shard(number, share, &mut reads).err())

@@ -34,6 +34,16 @@ impl<K: Hash + Eq + Copy, V: Clone> Lru<K, V> {
         Some(entry.value.clone())
     }
 
+    /// The sum of all costs at most.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// True where the map has a value.
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Adds a value, and forgets others. One that costs more than all may is not kept.
     pub(crate) fn insert(&mut self, key: K, value: V, cost: u64) {
         self.remove(&key);

@@ -9,10 +9,13 @@ use crate::format::packs::Stored;
 use crate::format::page::{self, Page, PageRef, Piece};
 use crate::format::root::{self, Named, Root};
 use lanefs_sync::lock::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Bytes of pages that are kept in memory: those of some 40 GiB of windows with one piece each.
 const MEMORY_BYTES: u64 = 32 << 20;
+/// A part of the memory for pages, for each of the leaf pages that are in use together.
+const LEAF_BYTES: u64 = 512 << 10;
 /// Bytes, as decompressed, of the pages that are fetched together, but for a single one.
 const STEP_BYTES: u64 = 8 << 20;
 
@@ -80,6 +83,35 @@ impl Manifest {
             found = *next;
         }
         self.page(fetcher, 0, &found).map(Some)
+    }
+
+    /// Number of leaf pages that stay in memory while all of them are used.
+    pub(crate) fn leaves_together(&self) -> usize {
+        (self.pages.lock().limit() / LEAF_BYTES).max(1) as usize
+    }
+
+    /// Loads the leaf pages of these numbers that are not in memory, level by level, those of a level
+    /// together. A page that fails here fails again when it is needed.
+    pub(crate) fn load_leaves(&self, fetcher: &Fetcher, numbers: impl Iterator<Item = u64>) {
+        let numbers: BTreeSet<u64> = numbers.collect();
+        let mut found: Option<Vec<Arc<Page>>> = None;
+        for level in (0..=self.root.level).rev() {
+            let wanted: BTreeSet<u64> = numbers.iter().map(|number| number / FANOUT.pow(level)).collect();
+            let refs = wanted.iter().filter_map(|number| match &found {
+                None => page::find(&self.root.pages, *number),
+                Some(above) => above.iter().find_map(|page| page.page(*number)),
+            });
+            let absent = |page: &&PageRef| !self.pages.lock().has(&(level, page.number));
+            let refs: Vec<PageRef> = refs.copied().collect();
+            let missing: Vec<PageRef> = refs.iter().filter(absent).copied().collect();
+            // A single one is for who needs it.
+            if missing.len() > 1 {
+                steps(level, &missing).for_each(|step| drop(self.load(fetcher, level, step)));
+            }
+            if level > 0 {
+                found = Some(refs.iter().filter_map(|page| self.page(fetcher, level, page).ok()).collect());
+            }
+        }
     }
 
     /// Returns a page.

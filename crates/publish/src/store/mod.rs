@@ -35,6 +35,12 @@ pub trait Store: Send + Sync {
     /// Returns the URL for messages, without anything secret.
     fn name(&self) -> String;
 
+    /// Requests that may be under way at the same time, because the store does not answer each of them later
+    /// for that.
+    fn concurrency(&self) -> usize {
+        32
+    }
+
     /// Reads bytes of an object; fewer where the object ends before.
     ///
     /// # Errors

@@ -4,7 +4,9 @@ mod planted;
 
 use crate::support::{Image, Memory, assert_same, change_at_random, content, open, open_with, text, volume};
 use lanefs::{Device, Volume};
-use lanefs_publish::{Cache, Error, Hash, Publication, ReadOptions, Reference, StoreError};
+use lanefs_publish::{
+    Cache, Error, Hash, Publication, PublishOptions, ReadOptions, Reference, StoreError, publish,
+};
 use lanefs_testkit::seeded::Seeded;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -327,20 +329,29 @@ fn threads_that_need_the_same_piece_fetch_it_once() {
 
 #[test]
 fn verification_reads_each_of_the_pieces_with_the_same_bytes() {
-    // All windows inside the file have zeros, which no window borrows, and so their pieces are the same.
-    let piece = zstd::bulk::compress(&[0; 64 * 4096], 1).unwrap();
+    // All windows inside the file have zeros, which no window borrows, and so their pieces are the same, and
+    // all of their frames.
+    for (frame_bytes, blocks, least) in [(0, 64, 7), (32 << 10, 8, 56)] {
+        verify_copies(frame_bytes, &vec![0; blocks * 4096], least);
+    }
+}
+
+/// Publishes a file of zeros, and damages each copy of the part that has these zeros.
+fn verify_copies(frame_bytes: u32, zeros: &[u8], least: usize) {
+    let part = zstd::bulk::compress(zeros, 1).unwrap();
     let image = Image::new(SIZE, |volume| {
         volume.write_file("/a", vec![0; 512 * 4096]).unwrap();
     });
     let store = Arc::new(Memory::default());
-    image.publish(&store).unwrap();
+    let options = PublishOptions { level: 1, frame_bytes, ..PublishOptions::default() };
+    publish(&image.open(), store.clone(), "latest", &options, &|_, _| true).unwrap();
     let mut copies = Vec::new();
     for object in store.names().into_iter().filter(|name| name.starts_with("packs/")) {
         let content = store.content(&object);
-        let is_there = |at: &usize| content[*at..].starts_with(&piece);
+        let is_there = |at: &usize| content[*at..].starts_with(&part);
         copies.extend((0..content.len()).filter(is_there).map(|at| (object.clone(), at)));
     }
-    assert!(copies.len() >= 7, "{copies:?}");
+    assert!(copies.len() >= least, "{copies:?}");
     let publication = open(&store).unwrap();
     for (object, at) in copies {
         let flip = || store.objects.lock().get_mut(&object).unwrap().0[at] ^= 1;

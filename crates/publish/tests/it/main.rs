@@ -4,6 +4,7 @@
 
 mod document;
 mod equal;
+mod frames;
 mod hostile;
 mod join;
 mod prune;

@@ -35,6 +35,9 @@ impl Served {
             if !flags.keeps_access_time() {
                 self.file_accessed(volume, ino);
             }
+            if let Some(trace) = self.trace() {
+                trace.note_read(node);
+            }
             Ok(bytes)
         })
     }

@@ -121,9 +121,12 @@ impl<S: EntrySink> ListingKind for Entries<'_, S> {
             Err(error) if error.code() == Code::NotFound => return Ok(Offer::Vanished),
             Err(error) => return Err(error),
         };
-        let room = self.0.add(&entry.name, next, &at.served.entry(at.volume, attr));
+        let found = at.served.entry(at.volume, attr);
+        let room = self.0.add(&entry.name, next, &found);
         if room == Room::Full {
             at.volume.take_back(attr.ino, 1)?;
+        } else {
+            at.served.note_name(at.volume.numbers.node(at.dir), &entry.name, &found);
         }
         Ok(room.into())
     }

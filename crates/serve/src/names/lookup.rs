@@ -4,7 +4,7 @@ use crate::errno::Reply;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::{Entry, Lookup, NodeId};
-use lanefs::Code;
+use lanefs::{Code, FileKind};
 
 impl Served {
     /// Returns the named inode and gives the client a reference to it.
@@ -12,6 +12,7 @@ impl Served {
     /// # Errors
     /// Those of [`lanefs::Volume::lookup`], except that a missing name is an answer.
     pub fn lookup(&self, dir: NodeId, name: &[u8]) -> Reply<Lookup> {
+        let dir_node = dir;
         self.with(Operation::Lookup, dir, |volume| {
             let dir = volume.numbers.ino(dir);
             // NFS looks up `.` in any inode, also in files.
@@ -19,7 +20,13 @@ impl Served {
             match found {
                 // `..` of an older version leads to the root that all versions share.
                 Ok(attr) if attr.ino == volume.numbers.root => self.root().map(Lookup::Found),
-                Ok(attr) => Ok(Lookup::Found(self.entry(volume, attr))),
+                Ok(attr) => {
+                    let entry = self.entry(volume, attr);
+                    if !matches!(name, b"." | b"..") {
+                        self.note_name(dir_node, name, &entry);
+                    }
+                    Ok(Lookup::Found(entry))
+                }
                 Err(error) if error.code() == Code::NotFound && name != b"." => {
                     volume.note_missing(dir, name);
                     Ok(Lookup::Missing(self.validity()))
@@ -27,6 +34,13 @@ impl Served {
                 Err(error) => Err(error.into()),
             }
         })
+    }
+
+    /// Tells the trace of a name that the client learns.
+    pub(super) fn note_name(&self, dir: NodeId, name: &[u8], entry: &Entry) {
+        if let Some(trace) = self.trace() {
+            trace.note_name(dir, name, entry.node, entry.attr.kind == FileKind::Directory);
+        }
     }
 
     fn root(&self) -> Reply<Entry> {

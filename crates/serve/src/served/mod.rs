@@ -9,6 +9,7 @@ mod root_attributes;
 use crate::errno::{Errno, Reply};
 use crate::error::{Error, Result};
 use crate::statistics::{Operation, Statistics};
+use crate::trace::Trace;
 use crate::versions::{Entry, NodeId};
 use crate::versions::{OpenVersion, Versions};
 use lanefs::{AccessTimes, Attr, Ino, Volume};
@@ -91,6 +92,8 @@ pub struct Served {
     notifications: Mutex<Option<Notifications>>,
     /// Text of the address of the socket for commands, if there is one.
     address: OnceLock<String>,
+    /// The trace of what the client reads, if one is wanted.
+    trace: OnceLock<Arc<Trace>>,
 }
 
 impl Served {
@@ -105,6 +108,7 @@ impl Served {
             observer: OnceLock::new(),
             notifications: Mutex::new(None),
             address: OnceLock::new(),
+            trace: OnceLock::new(),
         }
     }
 
@@ -129,6 +133,15 @@ impl Served {
         let is_first = self.observer.set(observer).is_ok();
         debug_assert!(is_first, "a service has one observer");
         Ok(())
+    }
+
+    /// Has `trace` learn of the files that the client reads. Only the first call counts.
+    pub fn record(&self, trace: Arc<Trace>) {
+        let _ = self.trace.set(trace);
+    }
+
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.trace.get().map(|trace| &**trace)
     }
 
     /// Returns when the observer has been notified of all changes of this thread.

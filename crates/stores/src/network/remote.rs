@@ -25,6 +25,9 @@ const READS: usize = 3;
 /// Most bytes of a listing in memory: about nine million packs.
 const MAX_LISTING_BYTES: usize = 1 << 30;
 
+/// Requests of a reader at the same time: services answer thousands, and each has a connection here.
+const REQUESTS: usize = 256;
+
 type Outcome<T> = Result<T, StoreError>;
 
 /// A client as a store.
@@ -181,6 +184,10 @@ fn name_in(folder: &Path, object: &Path) -> Option<String> {
 impl Store for Remote {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn concurrency(&self) -> usize {
+        REQUESTS
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {

@@ -55,8 +55,13 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens the publication in a folder over a link, with empty caches.
     pub(super) fn new(link: &Link, folder: &str) -> Result<Opened> {
+        Self::with(link, folder, &ReadOptions::default())
+    }
+
+    /// Opens it with other options.
+    pub(super) fn with(link: &Link, folder: &str, options: &ReadOptions) -> Result<Opened> {
         let store = store(link.address(), folder)?;
-        let publication = Publication::open(store, &Reference::default(), &ReadOptions::default())
+        let publication = Publication::open(store, &Reference::default(), options)
             .map_err(Error::publication("opening a publication"))?;
         let volume = Volume::open_device(Box::new(publication.device()), Access::Read);
         Ok(Opened { publication, volume: volume.map_err(Error::volume("opening a publication"))? })

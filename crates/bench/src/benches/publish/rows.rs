@@ -17,6 +17,10 @@ pub(super) const ALL: &str = "read-all";
 /// Row of small files.
 pub(super) const SHUFFLED: &str = "read-shuffled";
 
+/// Rows of a batch of small files at random, over a long link and a short one.
+pub(super) const FAR_BATCH: &str = "batch-far";
+pub(super) const NEAR_BATCH: &str = "batch-near";
+
 /// Share of the files that change before they are published again.
 pub(super) const CHANGED: usize = 100;
 
@@ -32,6 +36,12 @@ pub(super) const GOAL_LOOKUP: f64 = 3.0;
 pub(super) const GOAL_ALL: f64 = 0.95;
 pub(super) const GOAL_SHUFFLED: f64 = 20.0;
 
+/// Goals of a batch: its bytes beside those of the files; its time beside that without frames, and beside
+/// that of a client that knows all ranges.
+pub(super) const GOAL_BATCH_BYTES: f64 = 4.0;
+pub(super) const GOAL_BATCH_WHOLE: f64 = 5.0;
+pub(super) const GOAL_BATCH_RANGES: f64 = 0.77;
+
 /// Paths of `lookup-cold`.
 pub(super) const LOOKUPS: usize = 100_000;
 
@@ -44,7 +54,7 @@ pub(super) const TREE_ROWS: [&str; 7] = [PUBLISH, SIZE, AGAIN, FIRST, LOOKUP, WA
 
 /// Lists every row, in the order measured.
 pub fn row_names() -> Vec<String> {
-    TREE_ROWS.into_iter().chain([SHUFFLED]).map(String::from).collect()
+    TREE_ROWS.into_iter().chain([SHUFFLED, FAR_BATCH, NEAR_BATCH]).map(String::from).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::PublishSettings;
 use super::programs::{self, Program};
+use super::random_files;
 use super::reading::Opened;
 use super::rows::{GOAL_SHUFFLED, NEAR, SHUFFLED};
 use super::server::{KEY, SECRET, Server, store};
@@ -20,11 +21,11 @@ use lanefs_publish::{PublishOptions, publish};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Folders of the bucket: the publication, and an object for each file.
-const PUBLISHED: &str = "small";
+pub(super) const PUBLISHED: &str = "small";
 const OBJECTS: &str = "files";
 
 /// Files of a batch of LaneFS.
@@ -57,26 +58,40 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     let files = bench.settings.files;
     let corpus = Corpus::new(files);
     bench.progress.step(&format!("publishing {files} files"));
-    publish_files(server, &corpus, temp, &bench.stop)?;
+    let image = make_image(&corpus, temp, &bench.stop)?;
+    publish_image(server, &image, PUBLISHED, &PublishOptions::default(), &bench.stop)?;
+    if bench.selection.has(SHUFFLED) {
+        measure_shuffled(bench, server, &corpus, temp)?;
+    }
+    random_files::measure(bench, server, &corpus, &image)
+}
+
+fn measure_shuffled(
+    bench: &mut Session<PublishSettings>,
+    server: &Server,
+    corpus: &Corpus,
+    temp: &Path,
+) -> Result<()> {
+    let files = bench.settings.files;
     let mut readers = vec![Reader::Lane];
     for program in [Program::Rclone, Program::S3fs] {
         readers.extend(program.is_there(bench)?.then_some(Reader::Mount(program)));
     }
     if readers.len() > 1 {
         bench.progress.step(&format!("storing {files} objects"));
-        store_files(server, &corpus, &bench.stop)?;
+        store_files(server, corpus, &bench.stop)?;
     }
     let passwords = temp.join("passwords");
     std::fs::write(&passwords, format!("{KEY}:{SECRET}"))
         .and_then(|()| std::fs::set_permissions(&passwords, PermissionsExt::from_mode(0o600)))
         .map_err(Error::host("a file of passwords"))?;
-    let (requests, mut values) = (CorpusRequests::new(&corpus, files.div_ceil(SHARE)), Values::default());
+    let (requests, mut values) = (CorpusRequests::new(corpus, files.div_ceil(SHARE)), Values::default());
     let mut failed: Vec<(String, String)> = Vec::new();
     bench.in_turn(SHUFFLED, &readers.iter().collect::<Vec<_>>(), |reader, run| {
         if failed.iter().any(|(name, _)| name == reader.name()) {
             return Ok(());
         }
-        match reader.read(server, &corpus, &requests, &passwords, &bench.stop) {
+        match reader.read(server, corpus, &requests, &passwords, &bench.stop) {
             Ok(elapsed) if run > 0 => values.add_each(reader.name(), elapsed, requests.len()),
             Ok(_) => {}
             Err(error) if matches!(reader, Reader::Mount(_)) && !bench.stop.is_set() => {
@@ -102,17 +117,26 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     Ok(())
 }
 
-fn publish_files(server: &Server, corpus: &Corpus, temp: &Path, stop: &Stop) -> Result<()> {
+/// Makes the volume of the files.
+fn make_image(corpus: &Corpus, temp: &Path, stop: &Stop) -> Result<PathBuf> {
     let dir = temp.join(PUBLISHED);
     std::fs::create_dir(&dir).map_err(Error::host("a directory"))?;
-    let image = {
-        let (lane, _) = FileVolume::make(&dir, corpus, stop)?;
-        lane.close()?;
-        dir.join(IMAGE)
-    };
-    let volume = Volume::open(&image, Access::Read).map_err(Error::volume("opening"))?;
-    let (to, options) = (store(server.address(), PUBLISHED)?, PublishOptions::default());
-    let published = publish(&volume, to, "latest", &options, &|_, _| !stop.is_set());
+    let (lane, _) = FileVolume::make(&dir, corpus, stop)?;
+    lane.close()?;
+    Ok(dir.join(IMAGE))
+}
+
+/// Publishes it to a folder.
+pub(super) fn publish_image(
+    server: &Server,
+    image: &Path,
+    folder: &str,
+    options: &PublishOptions,
+    stop: &Stop,
+) -> Result<()> {
+    let volume = Volume::open(image, Access::Read).map_err(Error::volume("opening"))?;
+    let to = store(server.address(), folder)?;
+    let published = publish(&volume, to, "latest", options, &|_, _| !stop.is_set());
     stop.check()?;
     published.map(drop).map_err(Error::publication("publishing"))
 }

@@ -1,9 +1,9 @@
 //! Stores whose hashes are right and whose contents are not: what a publisher takes over, and what a reader
 //! by the hash of a version gets.
 
-use crate::support::{Image, Memory, assert_same, change_at_random, content, open, volume};
+use crate::support::{Image, Memory, assert_same, change_at_random, content, open, text, volume};
 use lanefs::format::superblock::Superblock;
-use lanefs::{Access, Device, Volume};
+use lanefs::{Access, Device, IoBufMut, Read, Volume};
 use lanefs_publish::{
     Error, Hash, Publication, PublishOptions, PublishReport, ReadOptions, Reference, publish,
 };
@@ -53,12 +53,107 @@ fn footer(pack: &[u8]) -> Range<usize> {
     pack.len() - word(pack, pack.len() - END + 20)..pack.len()
 }
 
-fn unpacked(bytes: &[u8], codec: u8) -> Vec<u8> {
-    if codec == 0 { bytes.to_vec() } else { zstd::bulk::decompress(bytes, 2 << 20).expect("it decompresses") }
+/// The content of stored bytes, which are of a piece with so many blocks, or of a page.
+fn unpacked(bytes: &[u8], codec: u8, blocks: usize) -> Vec<u8> {
+    match codec {
+        0 => bytes.to_vec(),
+        1 => zstd::bulk::decompress(bytes, 2 << 20).expect("it decompresses"),
+        _ => frames_of(bytes, codec, blocks).iter().flat_map(Frame::unpacked).collect(),
+    }
 }
 
-/// Offset, stored bytes and hash of a piece that replaces the one at an offset of a pack, and its content.
-type Replaced = HashMap<(String, usize), (usize, Vec<u8>, Vec<u8>)>;
+/// A frame of a piece, as its index has it.
+struct Frame {
+    bytes: Vec<u8>,
+    hash: Hash,
+    content: Hash,
+    stored: usize,
+    /// Bytes after decompression; those of the last frame may be fewer.
+    raw: usize,
+}
+
+/// Bytes of `frame`.
+const FRAME: usize = 68;
+
+impl Frame {
+    /// Compresses blocks.
+    fn packed(raw: &[u8]) -> Frame {
+        let bytes = zstd::bulk::compress(raw, 1).expect("it compresses");
+        let bytes = if bytes.len() < raw.len() { bytes } else { raw.to_vec() };
+        let (hash, content) = (Hash::of(&bytes), hash_of_blocks(raw));
+        Frame { hash, content, stored: bytes.len(), bytes, raw: raw.len() }
+    }
+
+    fn unpacked(&self) -> Vec<u8> {
+        let raw = zstd::bulk::decompress(&self.bytes, self.raw);
+        if self.bytes.len() == self.raw { self.bytes.clone() } else { raw.expect("it decompresses") }
+    }
+}
+
+/// The hash of the hashes of blocks.
+fn hash_of_blocks(raw: &[u8]) -> Hash {
+    Hash::of(&raw.chunks(4096).flat_map(|block| Hash::of(block).0).collect::<Vec<u8>>())
+}
+
+/// Bytes of the frames of a codec.
+fn frame_bytes(codec: u8) -> usize {
+    4096 << codec
+}
+
+/// Reads a piece in frames as `docs/publication.md` has it, and checks all of its hashes.
+fn frames_of(bytes: &[u8], codec: u8, blocks: usize) -> Vec<Frame> {
+    let count = (blocks * 4096).div_ceil(frame_bytes(codec));
+    let (mut at, mut left) = (count * FRAME, blocks * 4096);
+    let frame = |entry: &[u8]| {
+        let stored = word(entry, 64);
+        let (own, raw) = (bytes[at..at + stored].to_vec(), left.min(frame_bytes(codec)));
+        (at, left) = (at + stored, left - raw);
+        let hash = |at: usize| Hash(entry[at..at + 32].try_into().expect("a hash"));
+        let frame = Frame { bytes: own, hash: hash(0), content: hash(32), stored, raw };
+        assert_eq!((frame.hash, frame.content), (Hash::of(&frame.bytes), hash_of_blocks(&frame.unpacked())));
+        frame
+    };
+    let frames = bytes[..count * FRAME].chunks_exact(FRAME).map(frame).collect();
+    assert_eq!((at, left), (bytes.len(), 0), "frames end with the piece");
+    frames
+}
+
+/// The stored bytes of a piece, and the hash of its index.
+fn with_index(frames: &[Frame]) -> (Vec<u8>, Hash) {
+    let mut index = Vec::new();
+    for frame in frames {
+        index.extend([&frame.hash.0[..], &frame.content.0, &(frame.stored as u32).to_le_bytes()].concat());
+    }
+    let hash = Hash::of(&index);
+    index.extend(frames.iter().flat_map(|frame| &frame.bytes));
+    (index, hash)
+}
+
+/// Changes frames of a piece that is forged.
+type Lie<'l> = &'l dyn Fn(&mut Vec<Frame>);
+
+/// A version that is forged.
+#[derive(Clone, Copy)]
+struct Forgery<'f> {
+    /// Its references promise of contents what is true.
+    binds: bool,
+    /// Version of the format, if it is not that of the version before.
+    version: Option<usize>,
+    /// Pieces in frames get frames again, and the lies about them. The others and, without this, all have
+    /// none.
+    lie: Option<Lie<'f>>,
+}
+
+/// A piece that replaces the one at an offset of a pack.
+struct Forged {
+    offset: usize,
+    stored: usize,
+    hash: Hash,
+    codec: u8,
+    raw: Vec<u8>,
+}
+
+type Replaced = HashMap<(String, usize), Forged>;
 
 /// Ends a pack: its content and its name are right.
 fn finished(mut body: Vec<u8>, mut footer: Vec<u8>) -> (String, Vec<u8>) {
@@ -74,6 +169,7 @@ fn forge_pack(
     name: &str,
     pack: &[u8],
     change: &dyn Fn(u64, &mut Vec<u8>),
+    forgery: Forgery<'_>,
     replaced: &mut Replaced,
 ) -> (String, Vec<u8>) {
     let mut foot = pack[footer(pack)].to_vec();
@@ -81,35 +177,63 @@ fn forge_pack(
     let mut body = Vec::new();
     for entry in foot[..count * ENTRY].chunks_exact_mut(ENTRY) {
         let (offset, stored) = (word(entry, 16), word(entry, 20));
-        let mut raw = unpacked(&pack[offset..offset + stored], entry[56]);
+        let blocks = long(entry, 8).count_ones() as usize;
+        let mut raw = unpacked(&pack[offset..offset + stored], entry[56], blocks);
         change(long(entry, 0), &mut raw);
-        let bytes = zstd::bulk::compress(&raw, 1).expect("it compresses");
+        let (bytes, hash, codec) = match forgery.lie.filter(|_| entry[56] > 1) {
+            Some(lie) => {
+                let mut frames = raw.chunks(frame_bytes(entry[56])).map(Frame::packed).collect();
+                lie(&mut frames);
+                let (bytes, hash) = with_index(&frames);
+                (bytes, hash, entry[56])
+            }
+            None => {
+                let bytes = zstd::bulk::compress(&raw, 1).expect("it compresses");
+                let hash = Hash::of(&bytes);
+                (bytes, hash, 1)
+            }
+        };
         set(entry, 16, body.len());
         set(entry, 20, bytes.len());
-        entry[24..56].copy_from_slice(&Hash::of(&bytes).0);
-        entry[56] = 1;
-        replaced.insert((name.into(), offset), (body.len(), bytes.clone(), raw));
+        entry[24..56].copy_from_slice(&hash.0);
+        entry[56] = codec;
+        let forged = Forged { offset: body.len(), stored: bytes.len(), hash, codec, raw };
+        replaced.insert((name.into(), offset), forged);
         body.extend_from_slice(&bytes);
     }
+    let end = foot.len() - END;
+    forgery.version.into_iter().for_each(|version| set(&mut foot, end + 8, version));
     finished(body, foot)
 }
 
 /// The hash that binds the blocks that are taken from a piece.
-fn bind(taken: u64, blocks: u64, raw: &[u8]) -> Hash {
+fn bind(taken: u64, blocks: u64, raw: &[u8], codec: u8) -> Hash {
     let rank = |bit: u32| (blocks & ((1 << bit) - 1)).count_ones() as usize;
-    let taken = (0..64).filter(|bit| taken >> bit & 1 != 0);
-    let hashes = taken.flat_map(|bit| Hash::of(&raw[rank(bit) * 4096..][..4096]).0);
-    Hash::of(&hashes.collect::<Vec<u8>>())
+    let taken: Vec<usize> = (0..64).filter(|bit| taken >> bit & 1 != 0).map(rank).collect();
+    let of = |ranks: &[usize]| {
+        let hashes = ranks.iter().flat_map(|rank| Hash::of(&raw[rank * 4096..][..4096]).0);
+        Hash::of(&hashes.collect::<Vec<u8>>())
+    };
+    if codec < 2 {
+        return of(&taken);
+    }
+    let frame = |rank: &usize| rank * 4096 / frame_bytes(codec);
+    let frames = taken.chunk_by(|a, b| frame(a) == frame(b));
+    Hash::of(&frames.flat_map(|ranks| of(ranks).0).collect::<Vec<u8>>())
 }
 
 /// Replaces the version of `latest`, which has one page and borrows nothing, by one with other pieces. All
 /// its hashes are right; what its references promise of contents, too, where `binds`.
 fn forge(store: &Memory, binds: bool, change: &dyn Fn(u64, &mut Vec<u8>)) {
+    forge_as(store, Forgery { binds, version: None, lie: None }, change);
+}
+
+fn forge_as(store: &Memory, forgery: Forgery<'_>, change: &dyn Fn(u64, &mut Vec<u8>)) {
     let (mut replaced, mut names) = (Replaced::new(), HashMap::new());
     let root_name = format!("versions/{}", hex(&store.content("tags/latest")[16..48]));
     let mut root = store.content(&root_name);
     for old in packs(store) {
-        let (name, bytes) = forge_pack(&old, &store.content(&old), change, &mut replaced);
+        let (name, bytes) = forge_pack(&old, &store.content(&old), change, forgery, &mut replaced);
         names.insert(old, (name.clone(), bytes.len(), footer(&bytes).len()));
         store.objects.lock().insert(name, (bytes, 1));
     }
@@ -123,23 +247,24 @@ fn forge(store: &Memory, binds: bool, change: &dyn Fn(u64, &mut Vec<u8>)) {
     let pack_at = ROOT + word(&root, page_ref + 4) * NAME;
     let page_pack = store.content(&format!("packs/{}", hex(&root[pack_at..pack_at + 32])));
     let (offset, stored) = (word(&root, page_ref + 8), word(&root, page_ref + 12));
-    let mut page = unpacked(&page_pack[offset..offset + stored], root[page_ref + 20]);
+    let mut page = unpacked(&page_pack[offset..offset + stored], root[page_ref + 20], 0);
     let (named, pieces) = (word(&page, 24), word(&page, 28));
     let (head, list) = page.split_at_mut(PAGE + named * NAME);
     for piece in list.chunks_exact_mut(PIECE).take(pieces) {
         let pack = PAGE + word(piece, 4) * NAME;
         let key = (format!("packs/{}", hex(&head[pack..pack + 32])), word(piece, 24));
-        let (offset, bytes, raw) = &replaced[&key];
+        let Forged { offset, stored, hash, codec, raw } = &replaced[&key];
         set(piece, 24, *offset);
-        set(piece, 28, bytes.len());
-        piece[32..64].copy_from_slice(&Hash::of(bytes).0);
-        if binds {
-            let bound = bind(long(piece, 8), long(piece, 16), raw);
+        set(piece, 28, *stored);
+        piece[32..64].copy_from_slice(&hash.0);
+        if forgery.binds {
+            let bound = bind(long(piece, 8), long(piece, 16), raw, *codec);
             piece[64..96].copy_from_slice(&bound.0);
         }
-        piece[96] = 1;
+        piece[96] = *codec;
     }
     head[PAGE..].chunks_exact_mut(NAME).for_each(rename);
+    forgery.version.into_iter().for_each(|version| set(&mut page, 8, version));
     let bytes = zstd::bulk::compress(&page, 1).expect("it compresses");
     let (name, pack) = finished(bytes.clone(), page_pack[page_pack.len() - END..].to_vec());
     root[pack_at..pack_at + 32].copy_from_slice(&Hash::parse(&name[6..]).expect("a hash").0);
@@ -150,6 +275,7 @@ fn forge(store: &Memory, binds: bool, change: &dyn Fn(u64, &mut Vec<u8>)) {
     root[page_ref + 24..page_ref + 56].copy_from_slice(&Hash::of(&bytes).0);
     // Nothing is read ahead.
     set(&mut root, 80, 0);
+    forgery.version.into_iter().for_each(|version| set(&mut root, 8, version));
     root.truncate(page_ref + PAGE_REF);
     store.objects.lock().insert(name, (pack, 1));
     set_tag(store, &root);
@@ -159,6 +285,7 @@ fn forge(store: &Memory, binds: bool, change: &dyn Fn(u64, &mut Vec<u8>)) {
 fn set_tag(store: &Memory, root: &[u8]) {
     let version = Hash::of(root);
     let mut tag = store.content("tags/latest")[..TAG].to_vec();
+    tag[8] = root[8];
     set(&mut tag, 12, root.len());
     tag[16..48].copy_from_slice(&version.0);
     let check = Hash::of(&tag[..96]);
@@ -207,7 +334,8 @@ fn a_planted_pack_does_not_reach_the_version() {
     let store = Arc::new(Memory::default());
     for pack in packs(&honest) {
         let evil = |_, raw: &mut Vec<u8>| raw.fill(0x66);
-        let (name, bytes) = forge_pack(&pack, &honest.content(&pack), &evil, &mut Replaced::new());
+        let forgery = Forgery { binds: false, version: None, lie: None };
+        let (name, bytes) = forge_pack(&pack, &honest.content(&pack), &evil, forgery, &mut Replaced::new());
         store.objects.lock().insert(name, (bytes, 1));
     }
     let report = image.publish(&store).expect("published");
@@ -384,6 +512,134 @@ fn a_publication_of_version_2_is_read_and_built_upon() {
     assert!(delta.written_bytes < 16 << 10, "{delta:?}");
     assert_same(&image, &open(&store).expect("a publication"));
     assert!(volume(&old).resolve("/new").is_err(), "the old version stays");
+}
+
+#[test]
+fn a_publication_of_version_3_is_read_and_built_upon() {
+    let image = image();
+    let store = Arc::new(Memory::default());
+    let options = PublishOptions { level: 1, frame_bytes: 0, ..PublishOptions::default() };
+    publish(&image.open(), store.clone(), "latest", &options, &|_, _| true).expect("published");
+    // The structures of version 3 are the same.
+    forge_as(&store, Forgery { binds: true, version: Some(3), lie: None }, &|_, _| {});
+    let old = open(&store).expect("a publication");
+    assert!(old.is_bound());
+    assert_same(&image, &old);
+    assert_eq!(found(&old), 0);
+    let report = image.publish(&store).expect("published");
+    assert_eq!((report.new_pieces, report.previous), (0, Some(old.version())));
+    assert!(report.written_bytes < 64 << 10, "pages and the root: {report:?}");
+    assert_same(&image, &by_hash(&store, report.version));
+    image.change(add_file);
+    image.publish(&store).expect("published");
+    assert_same(&image, &open(&store).expect("a publication"));
+    assert_eq!(found(&open(&store).expect("a publication")), 0);
+    assert!(volume(&old).resolve("/new").is_err(), "the old version stays");
+}
+
+/// Reads one block of each 256 KiB by one call, so that frames are what it fetches. Each block is right, or
+/// an error. Returns the number of errors.
+fn errors_of_frames(image: &Image, publication: &Publication) -> usize {
+    let device = publication.device();
+    let all = content(&image.open()).blocks;
+    let mut last = u64::MAX;
+    let some: Vec<(u64, Vec<u8>)> =
+        all.into_iter().filter(|(at, _)| at >> 18 != std::mem::replace(&mut last, at >> 18)).collect();
+    let mut buffers = vec![vec![0xee; 4096]; some.len()];
+    let mut reads: Vec<Read<'_>> = some
+        .iter()
+        .zip(&mut buffers)
+        .map(|((at, _), buffer)| Read { at: *at, buffer: IoBufMut::new(buffer) })
+        .collect();
+    let failures = device.read_many(&mut reads).err();
+    drop(reads);
+    let mut failed = 0;
+    for (number, ((at, right), read)) in some.iter().zip(&buffers).enumerate() {
+        let is_error = failures.as_ref().is_some_and(|failures| failures.of(number).is_some());
+        assert!(is_error || read == right, "planted bytes at {at}");
+        failed += usize::from(is_error);
+    }
+    failed
+}
+
+#[test]
+fn lies_about_frames_are_errors_of_their_pieces() {
+    let image = image_of_files();
+    let bomb = zstd::bulk::compress(&vec![0; 8 << 20], 1).expect("it compresses");
+    let lies: [(&str, Lie<'_>); 8] = [
+        ("a frame that is longer than it is", &|frames| frames[0].stored += 1),
+        ("two frames that lie otherwise in their piece", &|frames| {
+            frames[0].stored += 1;
+            frames[1].stored -= 1;
+        }),
+        ("a frame without bytes", &|frames| {
+            frames[0].bytes.clear();
+            frames[0].stored = 0;
+        }),
+        ("a frame of more bytes than its blocks", &|frames| {
+            frames[0].bytes = vec![7; (64 << 10) + 1];
+            (frames[0].stored, frames[0].hash) = (frames[0].bytes.len(), Hash::of(&frames[0].bytes));
+        }),
+        ("a frame that decompresses to more than its blocks", &|frames| {
+            frames[0].bytes.clone_from(&bomb);
+            (frames[0].stored, frames[0].hash) = (bomb.len(), Hash::of(&bomb));
+        }),
+        ("a frame that decompresses to fewer", &|frames| {
+            frames[0].bytes = zstd::bulk::compress(&[0; 4096], 1).expect("it compresses");
+            (frames[0].stored, frames[0].hash) = (frames[0].bytes.len(), Hash::of(&frames[0].bytes));
+        }),
+        ("a frame with another hash", &|frames| frames[0].hash.0[31] ^= 1),
+        ("two frames that have changed places", &|frames| frames.swap(0, 1)),
+    ];
+    for (what, lie) in lies {
+        let store = Arc::new(Memory::default());
+        image.publish(&store).expect("published");
+        forge_as(&store, Forgery { binds: true, version: None, lie: Some(lie) }, &|_, _| {});
+        let publication = open(&store).expect("a publication");
+        assert!(errors_of_frames(&image, &publication) > 0, "{what}, by frames");
+        assert!(errors(&image, &open(&store).expect("a publication")) > 0, "{what}, alone");
+        assert!(found(&publication) > 0, "{what}");
+    }
+    let store = Arc::new(Memory::default());
+    image.publish(&store).expect("published");
+    forge_as(&store, Forgery { binds: true, version: None, lie: Some(&|_| {}) }, &|_, _| {});
+    assert_eq!(errors_of_frames(&image, &open(&store).expect("a publication")), 0, "without a lie");
+    assert_same(&image, &open(&store).expect("a publication"));
+}
+
+#[test]
+fn frames_of_a_planted_version_are_errors_and_an_index_cannot_vouch_for_itself() {
+    let image = image_of_files();
+    let store = Arc::new(Memory::default());
+    image.publish(&store).expect("published");
+    // Frames with right hashes of other content; a publisher builds upon them.
+    let planted = Forgery { binds: true, version: None, lie: Some(&|_| {}) };
+    forge_as(&store, planted, &|_, raw| raw.iter_mut().for_each(|byte| *byte ^= 0x66));
+    image.change(add_file);
+    let report = image.publish(&store).expect("published");
+    assert!(report.kept_pieces > 0, "it builds upon the planted version");
+    assert!(errors_of_frames(&image, &by_hash(&store, report.version)) > 0);
+    // One frame of other content, and an index that says of it what is right.
+    let store = Arc::new(Memory::default());
+    image.publish(&store).expect("published");
+    let lie: Lie<'_> = &|frames| {
+        let mut raw = frames[0].unpacked();
+        raw[5] ^= 0x66;
+        let honest = std::mem::replace(&mut frames[0], Frame::packed(&raw));
+        frames[0].content = honest.content;
+    };
+    forge_as(&store, Forgery { binds: true, version: None, lie: Some(lie) }, &|_, _| {});
+    assert!(errors_of_frames(&image, &open(&store).expect("a publication")) > 0);
+}
+
+/// A volume with many windows of data.
+fn image_of_files() -> Image {
+    Image::new(SIZE, |volume| {
+        let mut random = Seeded::new(5);
+        for file in 0..16 {
+            volume.write_file(format!("/file {file}"), text(&mut random, 300_000)).expect("write");
+        }
+    })
 }
 
 #[test]

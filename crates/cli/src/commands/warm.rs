@@ -1,0 +1,205 @@
+//! `lanefs warm`.
+
+use crate::session::publication::{self, LocationParser};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::input::Input;
+use crate::terminal::progress::Progress;
+use crate::terminal::{console, exit, interrupt};
+use crate::text::size::human;
+use crate::text::{bytes, json};
+use clap::Args;
+use lanefs::{FileLayout, FileSink, PathSet, ReadFiles, Volume};
+use lanefs_publish::{Error, Location, WarmPart};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+
+/// Paths whose files are read together, and the memory for their bytes.
+const BATCH_PATHS: usize = 4096;
+const MEMORY_BYTES: usize = 32 << 20;
+/// Most bytes of a line with a path.
+const LINE_BYTES: u64 = 4096;
+
+/// Bring a publication, or a part of it, into the local cache
+///
+/// Fetches what later commands and mounts on this machine will read from the store at URL, many requests at
+/// the same time, and verifies it: all of the version, its metadata alone, or some files. What the cache has
+/// already is not fetched again. Ctrl-C keeps what was fetched. A cache that is smaller (--cache-size) forgets
+/// what came first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lanefs warm s3://bucket/photos
+  lanefs warm s3://bucket/photos#2026-11 --metadata
+  lanefs warm s3://bucket/photos --list files.txt
+  lanefs find s3://bucket/photos -name '*.py' | lanefs warm s3://bucket/photos --list -")]
+pub struct Warm {
+    /// The store, and a tag or a version
+    #[arg(value_name = "URL", value_parser = LocationParser)]
+    from: Location,
+    /// Names, attributes, and where the data are; no data
+    #[arg(long)]
+    metadata: bool,
+    /// The files whose paths FILE has, one per line; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "metadata")]
+    list: Option<OsString>,
+    /// As --list, for a list that was made earlier, such as those of `mount --record`: paths that are not
+    /// there any more are left out
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["metadata", "list"])]
+    trace: Option<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done.
+#[derive(Default)]
+struct Done {
+    /// Pieces, or files.
+    count: u64,
+    bytes: u64,
+    /// Pieces that the cache had.
+    found: u64,
+    /// Paths that could not be read.
+    failed: u64,
+}
+
+impl Warm {
+    /// Fills the cache. Returns an exit code.
+    ///
+    /// # Errors
+    /// There is no cache; the store's; the list cannot be read.
+    pub fn execute(&self) -> Result<u8, Failure> {
+        let publication = publication::open_to_warm(&self.from)?;
+        let before = publication.counts();
+        let done = match self.list.as_ref().or(self.trace.as_ref()) {
+            Some(file) => {
+                let volume = publication.volume(lanefs::Access::Read).map_err(|error| failure(&error))?;
+                volume.interrupt_waits_by(interrupt::raised);
+                self.read_files(&volume, file)?
+            }
+            None => {
+                let progress = RefCell::new(Progress::new("warming"));
+                let update = |done, all| {
+                    progress.borrow_mut().set(done, all);
+                    !interrupt::raised()
+                };
+                let part = if self.metadata { WarmPart::Metadata } else { WarmPart::All };
+                let report = publication.warm(part, &update).map_err(|error| failure(&error))?;
+                Done { count: report.pieces, bytes: report.bytes, found: report.found, failed: 0 }
+            }
+        };
+        let counts = publication.counts();
+        let (requests, fetched) = (counts.requests - before.requests, counts.bytes - before.bytes);
+        self.print(&publication.version().to_string(), &done, requests, fetched)?;
+        Ok(if done.failed > 0 && self.trace.is_none() { exit::PARTIAL } else { exit::OK })
+    }
+
+    fn read_files(&self, volume: &Volume, file: &OsString) -> Result<Done, Failure> {
+        let path = Path::new(file);
+        let input: Box<dyn Read + Send> = match file == "-" {
+            true => Box::new(Input::default()),
+            false => {
+                console::open_file(path, interrupt::raised).map_err(|error| Failure::host(path, &error))?
+            }
+        };
+        let (mut input, mut paths, mut done) = (BufReader::new(input), PathSet::new(), Done::default());
+        let mut progress = Progress::new("warming");
+        let (mut line, mut is_over) = (Vec::new(), false);
+        while !is_over {
+            check_interrupt()?;
+            line.clear();
+            let read = (&mut input).take(LINE_BYTES + 1).read_until(b'\n', &mut line);
+            is_over = read.map_err(|error| Failure::host(path, &error))? == 0;
+            if line.len() as u64 > LINE_BYTES && line.last() != Some(&b'\n') {
+                let what = "has a line that is longer than a path may be";
+                return Err(Failure::new(exit::HOST, bytes::of(file), what, "name a file of paths, or -"));
+            }
+            let name = line.strip_suffix(b"\n").unwrap_or(&line);
+            if !name.is_empty() {
+                paths.push(name);
+            }
+            if paths.len() == BATCH_PATHS || is_over {
+                self.read_batch(volume, &paths, &mut done)?;
+                progress.set(done.count + done.failed, 0);
+                paths.clear();
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads some files, which brings what they need into the cache.
+    fn read_batch(&self, volume: &Volume, paths: &PathSet, done: &mut Done) -> Outcome {
+        let (mut memory, mut layout) = (Dropped(vec![0; MEMORY_BYTES]), FileLayout::default());
+        let read = volume.read_files_in_parts(&ReadFiles::default(), paths, &mut memory, &mut layout);
+        let read = read.map_err(|error| Failure::volume(self.from.to_string(), &error))?;
+        done.count += read as u64;
+        done.bytes += layout.bytes();
+        done.failed += (paths.len() - read) as u64;
+        if self.trace.is_none() {
+            for (path, code) in paths.view().iter().zip(layout.codes()) {
+                if *code != lanefs::Code::Success {
+                    Failure::partial(path, code.text(), "").print();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&self, version: &str, done: &Done, requests: u64, fetched: u64) -> Outcome {
+        let mut out = console::output();
+        let Done { count, bytes, found, failed } = done;
+        let is_list = self.list.is_some() || self.trace.is_some();
+        if self.json {
+            let object = serde_json::json!({
+                "url": self.from.to_string(),
+                "version": version,
+                "pieces": (!is_list).then_some(count),
+                "files": is_list.then_some(count),
+                "failed": failed,
+                "bytes": bytes,
+                "found": found,
+                "requests": requests,
+                "fetched_bytes": fetched,
+            });
+            writeln!(out, "{}", json::text(&object))?;
+            return Ok(out.flush()?);
+        }
+        let what = if is_list { "files" } else { "pieces" };
+        writeln!(out, "version {version}: {count} {what} with {} are in the cache", human(*bytes))?;
+        writeln!(out, "fetched {} in {requests} requests", human(fetched))?;
+        if *failed > 0 {
+            writeln!(out, "{failed} paths could not be read")?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Interrupted => {
+            console::say("interrupted; the cache has what was fetched");
+            Failure::Interrupted
+        }
+        error => publication::failure(error),
+    }
+}
+
+/// Memory for the bytes of files that nobody looks at.
+struct Dropped(Vec<u8>);
+
+impl FileSink for Dropped {
+    type Error = lanefs::Error;
+
+    fn capacity(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn memory(&mut self, _at: u64) -> lanefs::Result<&mut [u8]> {
+        Ok(&mut self.0)
+    }
+
+    fn take(&mut self, _at: u64, _len: usize) -> lanefs::Result<()> {
+        Ok(())
+    }
+}
