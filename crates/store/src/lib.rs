@@ -61,7 +61,7 @@ pub use transaction::gate::{Closed, Entered, Gate, SLOTS};
 pub use transaction::reader::{Reader, Version};
 pub use transaction::tx::{Log, Tx};
 pub use vocabulary::fault::{Fault, Want};
-pub use vocabulary::range::BlockRange;
+pub use vocabulary::range::{AheadRange, BlockRange};
 pub use vocabulary::totals::Totals;
 pub use writing::commit::{CommitCopies, JournalContent};
 pub use writing::data::DataWrite;

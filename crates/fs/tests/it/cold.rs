@@ -1,11 +1,13 @@
 //! Files that are not in the cache: for a batch the device gets few calls, each with many reads, and for
 //! single files hardly more reads than there are files.
 
+use lanefs::format::{BLOCK, CHUNK};
 use lanefs::*;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FILES: usize = 4000;
 
@@ -180,6 +182,35 @@ fn cold_single_files_take_fewer_reads_than_files() {
     // Eight files of a chunk come alone; a window has ten. A chunk has 170.
     eprintln!("{lookups} reads for lookups, {reads} for content of {files} files");
     assert!(reads <= files / 2, "with neighbours: {reads} reads for content");
+}
+
+#[test]
+fn the_rest_of_a_chunk_of_small_files_comes_while_the_reader_works() {
+    let device = sparse();
+    let options = OpenOptions { cache: Some(64 << 20), ..OpenOptions::from(Access::Read) };
+    let volume = Volume::open_device(Box::new(device.clone()), options).expect("open");
+    // All metadata are in the cache after this.
+    let mut chunks = BTreeMap::<u64, Vec<usize>>::new();
+    for file in (0..SPARSE).step_by(16) {
+        let ino = volume.resolve(sparse_path(file)).expect("resolve").ino;
+        let extents = volume.extents(ino).expect("extents");
+        let (first, last) = (extents[0].position, extents[0].position + LEN as u64);
+        if extents.len() == 1 && first / CHUNK == last / CHUNK {
+            chunks.entry(first / CHUNK).or_default().push(file);
+        }
+    }
+    let files = chunks.into_values().max_by_key(Vec::len).expect("a chunk");
+    let read = |file: &usize| assert_eq!(volume.read_file(sparse_path(*file)).expect("read").len(), LEN);
+    // Eight come alone, four with a window, and the last one with the chunk.
+    let before = volume.stats().neighbours_fetched;
+    files.iter().step_by(files.len() / 16).take(13).for_each(read);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while volume.stats().neighbours_fetched - before < CHUNK / BLOCK - 13 * 3 {
+        assert!(Instant::now() < deadline, "the rest does not come: {:?}", volume.stats());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (_, reads) = device.counted(|| files.iter().for_each(read));
+    assert_eq!(reads, 0, "of {} files", files.len());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The agreement of the kernel and the server at the start of their connection (`FUSE_INIT`).
 
-use super::message::{Message, receive, send};
+use super::message::{Message, Received};
 use crate::kernel::MAX_WRITE_BYTES;
 use crate::requests::abi::{Out, opcode};
 use rustix::fd::BorrowedFd;
@@ -86,30 +86,31 @@ pub(crate) struct Wishes {
 pub(crate) fn agree(connection: BorrowedFd<'_>, wishes: Wishes) -> io::Result<Agreement> {
     let mut message = Message::new(false);
     loop {
-        if !receive(connection, &mut message)? {
+        if message.receive(connection)? == Received::End {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let (request, payload) = message.parts();
+        let unique = request.unique();
         if request.opcode() != opcode::INIT {
-            send(connection, request.unique(), Err(Errno::IO.raw_os_error()), &[]);
+            message.reply(connection, unique, Err(Errno::IO.raw_os_error()));
             return Err(io::ErrorKind::InvalidData.into());
         }
         let (major, minor) = (request.u32(0), request.u32(4));
         if major > MAJOR {
             // A newer kernel begins once more with this version.
             let len = write(payload, |out| out.u32s(&[MAJOR, MINOR]));
-            send(connection, request.unique(), Ok(len), payload);
+            message.reply(connection, unique, Ok(len));
             continue;
         }
         if major < MAJOR || minor < OLDEST_MINOR {
-            send(connection, request.unique(), Err(Errno::PROTO.raw_os_error()), &[]);
+            message.reply(connection, unique, Err(Errno::PROTO.raw_os_error()));
             return Err(io::ErrorKind::Unsupported.into());
         }
         let offered = offered(request.u32(12), request.u32(16));
         let (abilities, agreement) = choose(offered, wishes);
         let readahead = request.u32(8).min(MAX_WRITE_BYTES);
         let len = write(payload, |out| reply(out, readahead, abilities));
-        send(connection, request.unique(), Ok(len), payload);
+        message.reply(connection, unique, Ok(len));
         return Ok(agreement);
     }
 }

@@ -9,7 +9,7 @@ mod message;
 use crate::kernel::clone_connection;
 use crate::requests::RequestService;
 use crate::requests::abi::opcode;
-use message::{Message, receive, send};
+use message::{Message, Received};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,18 +75,19 @@ fn outcome(ended: std::thread::Result<io::Result<()>>) -> io::Result<()> {
 /// Serves the requests of one connection.
 fn serve_all(service: &RequestService, connection: &OwnedFd) -> io::Result<()> {
     let mut message = Message::new(service.has_long_setxattr);
-    while receive(connection.as_fd(), &mut message)? {
+    while message.receive(connection)? == Received::Request {
         let (request, payload) = message.parts();
+        let unique = request.unique();
         match request.opcode() {
             // These have no reply.
             opcode::FORGET | opcode::BATCH_FORGET => service.forget(&request, payload),
             opcode::DESTROY => {
-                send(connection.as_fd(), request.unique(), Ok(0), &[]);
+                message.reply(connection, unique, Ok(0));
                 break;
             }
             _ => {
                 let answer = service.answer(&request, payload);
-                send(connection.as_fd(), request.unique(), answer, payload);
+                message.reply(connection, unique, answer);
             }
         }
     }

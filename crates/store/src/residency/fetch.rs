@@ -4,11 +4,11 @@ use super::origin::relocate;
 use super::sum::sum_blocks;
 use crate::device::{Device, IoBufMut, Read, ReadErrors};
 use crate::memory::state::{self, ABSENT, DATA, EVICTING, FETCHING, FRESH, MARKER, UNASKED};
-use crate::store::neighbours::DATA_WINDOW_BLOCKS;
+use crate::store::neighbours::{Company, DATA_WINDOW_BLOCKS};
 use crate::store::{Store, is_table};
 use crate::vocabulary::fault::{Fault, Want, data_fault, expectation, io_fault, misplaced};
-use crate::vocabulary::range::BlockRange;
-use lanefs_format::{BLOCK, BlockKind, CHUNK, chunk_entry, chunk_header};
+use crate::vocabulary::range::{AheadRange, BlockRange};
+use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use lanefs_sync::yield_now;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,32 @@ const PIECE_BLOCKS: u64 = 32;
 
 /// The same for the neighbours among many misses (1 MiB): enough other reads are in flight.
 const JOINED: u64 = 256;
+
+/// The need for blocks that are fetched.
+#[derive(Clone, Copy)]
+enum Need<'r> {
+    /// A thread waits for these; all others are neighbours.
+    Now(&'r Range<u64>),
+    /// A thread will want them, and none waits.
+    Soon,
+    /// They are neighbours.
+    Perhaps,
+}
+
+impl Need<'_> {
+    /// Returns the blocks for which a thread waits.
+    fn wanted(&self) -> Range<u64> {
+        if let Need::Now(wanted) = self { (*wanted).clone() } else { 0..0 }
+    }
+
+    fn is_neighbour(&self, index: u64) -> bool {
+        match self {
+            Need::Now(wanted) => !wanted.contains(&index),
+            Need::Soon => false,
+            Need::Perhaps => true,
+        }
+    }
+}
 
 impl Store {
     /// Fetches the block of a [`Fault::Miss`], and evicts others where memory is short. The caller is in no
@@ -52,8 +78,11 @@ impl Store {
                 let plan = self.ahead.plan(at / BLOCK, need, extent);
                 self.ahead.request(plan.later);
                 let wanted = at / BLOCK..at / BLOCK + u64::from(need);
-                let window = if extent <= need { self.data_window(plan.now) } else { plan.now };
-                self.fetch_data(device, &[window], &wanted, PIECE_BLOCKS)?;
+                let (window, rest) =
+                    if extent <= need { self.data_window(plan.now) } else { (plan.now, Vec::new()) };
+                self.fetch_data(device, &[window], Need::Now(&wanted), PIECE_BLOCKS)?;
+                // The device gives the blocks that a thread waits for first.
+                self.ahead.request(rest);
                 // Blocks that other threads are fetching must be resident too.
                 wanted.into_iter().try_for_each(|index| self.wait_for_fetch(index))
             }
@@ -74,22 +103,31 @@ impl Store {
     }
 
     /// Returns the window of a miss of all that lies together of a file, where it is small and neighbours
-    /// should come along; else the blocks that were missed. A file that reaches over the window's end is read
-    /// with it.
-    fn data_window(&self, missed: BlockRange) -> BlockRange {
+    /// should come along, and the rest of the chunk, where that should come too; else the blocks that were
+    /// missed. A file that reaches over the window's end is read with it.
+    fn data_window(&self, missed: BlockRange) -> (BlockRange, Vec<AheadRange>) {
         let first = missed.first - missed.first % DATA_WINDOW_BLOCKS;
         let end = (missed.first + u64::from(missed.count)).max(first + DATA_WINDOW_BLOCKS);
-        let is_small = u64::from(missed.count) <= DATA_WINDOW_BLOCKS / 2;
+        if u64::from(missed.count) > DATA_WINDOW_BLOCKS / 2 {
+            return (missed, Vec::new());
+        }
+        let company = self.neighbours.company(missed.first * BLOCK);
         // No block is evicted for a neighbour.
-        let has_room = || self.cache.room() >= end - first;
-        let may_fetch = is_small && self.neighbours.may_fetch_data(missed.first * BLOCK) && has_room();
-        if may_fetch { BlockRange { first, count: (end - first) as u32 } } else { missed }
+        if company == Company::None || self.cache.room() < end - first {
+            return (missed, Vec::new());
+        }
+        let chunk = first - first % BLOCKS_PER_CHUNK;
+        let rest = [(chunk, first), (end, (chunk + BLOCKS_PER_CHUNK).min(self.bytes() / BLOCK))];
+        let rest = rest.into_iter().filter(|(first, end)| company == Company::Chunk && first < end);
+        let rest = rest.map(|(first, end)| BlockRange { first, count: (end - first) as u32 });
+        let window = BlockRange { first, count: (end - first) as u32 };
+        (window, rest.map(AheadRange::Neighbours).collect())
     }
 
     /// Sets the function that starts the helper of readahead, a thread that calls
     /// [`read_ahead`](Self::read_ahead) for each range that it receives. The function is called when there is
     /// something to read.
-    pub fn read_ahead_by(&self, start: impl FnOnce() -> Sender<BlockRange> + Send + 'static) {
+    pub fn read_ahead_by(&self, start: impl FnOnce() -> Sender<AheadRange> + Send + 'static) {
         self.ahead.set_helper(start);
     }
 
@@ -112,13 +150,19 @@ impl Store {
         self.ahead.drop_helper();
     }
 
-    /// Fetches file data that a thread will want soon. A read that fails here fails again when the data are
-    /// needed.
-    pub fn read_ahead(&self, range: BlockRange) {
+    /// Fetches file data that a thread will want soon, or neighbours as far as there is room for all of them.
+    /// A read that fails here fails again when the data are needed.
+    pub fn read_ahead(&self, range: impl Into<AheadRange>) {
+        let (range, need) = match range.into() {
+            AheadRange::Stream(range) => (range, Need::Soon),
+            AheadRange::Neighbours(range) => (range, Need::Perhaps),
+        };
+        let has_room = matches!(need, Need::Soon) || self.cache.room() >= u64::from(range.count);
         if let Some(device) = self.device()
             && (range.first + u64::from(range.count)) * BLOCK <= self.bytes()
+            && has_room
         {
-            let _ = self.fetch_data(device, &[range], &(0..0), PIECE_BLOCKS);
+            let _ = self.fetch_data(device, &[range], need, PIECE_BLOCKS);
         }
     }
 
@@ -150,7 +194,7 @@ impl Store {
             self.fetch_blocks(device, &tables);
         }
         self.fetch_blocks(device, &blocks);
-        let _ = self.fetch_data(device, &ranges, &(0..0), JOINED);
+        let _ = self.fetch_data(device, &ranges, Need::Soon, JOINED);
     }
 
     /// Reads those blocks of metadata that are absent and that no other thread is fetching, all at once.
@@ -321,29 +365,29 @@ impl Store {
     }
 
     /// Reads those blocks of `ranges` that are absent and that no other thread is fetching, `most` blocks in
-    /// one read. Where a thread waits for `wanted` blocks, the others are neighbours.
+    /// one read.
     ///
     /// A thread that has claimed blocks here waits for blocks of checksums, and for nothing else. Nobody
     /// claims these here, and who claims them elsewhere waits for nothing: so no thread waits for itself,
     /// and no two for each other, whatever a file map says.
     ///
     /// # Errors
-    /// [`Fault::Io`], [`Fault::WrongData`] for blocks among `wanted`; [`Fault::Damaged`] for one where no
-    /// data can lie. A failed read of other blocks fails again when they are needed.
+    /// [`Fault::Io`], [`Fault::WrongData`] for blocks that a thread waits for; [`Fault::Damaged`] for one
+    /// where no data can lie. A failed read of other blocks fails again when they are needed.
     fn fetch_data(
         &self,
         device: &dyn Device,
         ranges: &[BlockRange],
-        wanted: &Range<u64>,
+        need: Need<'_>,
         most: u64,
     ) -> Result<(), Fault> {
+        let wanted = need.wanted();
         ranges.iter().try_for_each(|range| self.fetch_groups(device, self.blocks_of(range)))?;
         let (mut claimed, mut outcome) = (Vec::<(u64, u64)>::new(), Ok(()));
         let markers = self.ahead.markers();
-        let is_neighbour = |index: u64| !wanted.is_empty() && !wanted.contains(&index);
         let fresh = |index: u64| {
             let marker = if markers.contains(&index) { MARKER } else { 0 };
-            DATA | if is_neighbour(index) { UNASKED } else { FRESH } | marker
+            DATA | if need.is_neighbour(index) { UNASKED } else { FRESH } | marker
         };
         for index in ranges.iter().flat_map(|range| self.blocks_of(range)) {
             if self.state(index) != ABSENT {

@@ -6,7 +6,7 @@
 //! module has the state: whether neighbours are worth their room, of which chunks the table is worth a read,
 //! and in which chunks small files are read again and again.
 
-use lanefs_format::{BlockKind, CHUNK};
+use lanefs_format::{BLOCK, BlockKind, CHUNK};
 use lanefs_sync::size;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -40,10 +40,24 @@ const DATA_CHUNKS: usize = 4096;
 /// be, every second window saves a read, and costs less than half of one.
 pub(crate) const DENSE: u64 = size(8, 2) as u64;
 
+/// Small files that must have been missed in a chunk before the rest of it comes along. By then four windows
+/// have come, a quarter of the chunk, so that the rest is at most three times as much.
+pub(crate) const PROVEN: u64 = DENSE + size(4, 2) as u64;
+
 /// A block of the chunk was missed, and its table was absent.
 const MISSED: u64 = 1;
 /// The table cannot be fetched.
 const NO_TABLE: u64 = 2;
+
+/// The neighbours that come along with a missed small file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    None,
+    /// Those of its window.
+    Window,
+    /// Those of its window at once, and all others of its chunk soon.
+    Chunk,
+}
 
 /// Whether neighbours of one sort were worth their room lately.
 #[derive(Default)]
@@ -112,16 +126,37 @@ impl Neighbours {
         self.is_in_use && self.metadata.may_fetch()
     }
 
-    /// Returns whether a miss of a small file's data at `at`, which this counts, may fetch neighbours: where
-    /// many files of its chunk were missed before.
-    pub(crate) fn may_fetch_data(&self, at: u64) -> bool {
-        let (chunk, word) = (at & !(CHUNK - 1), &self.data_chunks[(at / CHUNK) as usize % DATA_CHUNKS]);
-        let before = word.load(Relaxed);
-        let count = if before & !(CHUNK - 1) == chunk { before & (CHUNK - 1) } else { 0 };
-        if count < DENSE {
-            word.store(chunk | (count + 1), Relaxed);
+    /// Returns the neighbours that a miss of a small file's data at `at`, which this counts, should bring:
+    /// those of its window where many files of its chunk were missed before, and once those of the chunk,
+    /// where still more were.
+    ///
+    /// A reader that comes to a chunk from the one before it, which came as a whole, reads in the order in
+    /// which the files were made: the chunk comes with its first window, and otherwise with the usual number
+    /// of windows, but no file comes alone.
+    pub(crate) fn company(&self, at: u64) -> Company {
+        let chunk = at & !(CHUNK - 1);
+        let follows = |chunk: u64| chunk.checked_sub(CHUNK).is_some_and(|one| self.misses(one) > PROVEN);
+        let count = match self.misses(chunk) {
+            0 if follows(chunk) && at - chunk < DATA_WINDOW_BLOCKS * BLOCK => PROVEN,
+            0 if follows(chunk) => DENSE,
+            count => count,
+        };
+        self.data_chunk(chunk).store(chunk | (count + 1).min(PROVEN + 1), Relaxed);
+        match count {
+            _ if !self.is_in_use || count < DENSE || !self.data.may_fetch() => Company::None,
+            PROVEN => Company::Chunk,
+            _ => Company::Window,
         }
-        self.is_in_use && count >= DENSE && self.data.may_fetch()
+    }
+
+    fn data_chunk(&self, chunk: u64) -> &AtomicU64 {
+        &self.data_chunks[(chunk / CHUNK) as usize % DATA_CHUNKS]
+    }
+
+    /// Small files that were missed in a chunk; one more than [`PROVEN`] stands for any larger number.
+    fn misses(&self, chunk: u64) -> u64 {
+        let word = self.data_chunk(chunk).load(Relaxed);
+        if word & !(CHUNK - 1) == chunk { word & (CHUNK - 1) } else { 0 }
     }
 
     /// Counts a neighbour, of file data or of metadata, that was used, or evicted before that.
@@ -155,7 +190,6 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanefs_format::BLOCK;
 
     fn paused_after(used: u64) -> u64 {
         let near = Neighbours::new(LEAST_CACHE_BLOCKS);
@@ -183,27 +217,52 @@ mod tests {
         assert!(!near.may_fetch(), "the use of the first round counts for the second");
     }
 
+    /// Misses a small file so many times, one in each window of a chunk.
+    fn missed(near: &Neighbours, chunk: u64, times: u64) -> Vec<Company> {
+        let window = DATA_WINDOW_BLOCKS * BLOCK;
+        (0..times).map(|miss| near.company(chunk + miss * window % CHUNK)).collect()
+    }
+
     #[test]
     fn small_files_bring_neighbours_where_many_of_a_chunk_were_missed() {
         let near = Neighbours::new(LEAST_CACHE_BLOCKS);
         let (one, other) = (3 * CHUNK, (3 + DATA_CHUNKS as u64) * CHUNK);
-        for miss in 0..DENSE {
-            assert!(!near.may_fetch_data(one + miss * BLOCK), "miss {miss}");
-        }
-        assert!(near.may_fetch_data(one) && near.may_fetch_data(one + CHUNK - BLOCK));
+        assert!(missed(&near, one, DENSE).iter().all(|company| *company == Company::None));
+        let last = near.company(one + CHUNK - BLOCK);
+        assert_eq!([near.company(one), last], [Company::Window; 2]);
         // Another chunk in the same slot begins again, and so does the first one after it.
-        assert!(!near.may_fetch_data(other) && !near.may_fetch_data(one));
+        assert_eq!([near.company(other), near.company(one)], [Company::None; 2]);
         let small = Neighbours::new(LEAST_CACHE_BLOCKS - 1);
-        assert!((0..2 * DENSE).all(|_| !small.may_fetch_data(one)), "in a small cache");
+        let all = missed(&small, one, 2 * PROVEN);
+        assert!(all.iter().all(|company| *company == Company::None), "in a small cache");
+    }
+
+    #[test]
+    fn the_rest_of_a_chunk_comes_once_and_the_next_chunk_without_files_that_come_alone() {
+        let near = Neighbours::new(LEAST_CACHE_BLOCKS);
+        let first = missed(&near, 3 * CHUNK, PROVEN + 3);
+        let at = first.iter().position(|company| *company == Company::Chunk);
+        assert_eq!(at, Some(PROVEN as usize), "{first:?}");
+        assert!(first[PROVEN as usize + 1..].iter().all(|company| *company == Company::Window), "{first:?}");
+        // In order: the next chunk is entered at its start.
+        assert_eq!(near.company(4 * CHUNK), Company::Chunk);
+        assert_eq!(near.company(5 * CHUNK), Company::Chunk);
+        // In mixed order: it is entered elsewhere.
+        let mixed = missed(&near, 6 * CHUNK + CHUNK / 2, PROVEN - DENSE + 1);
+        assert_eq!(mixed.first(), Some(&Company::Window));
+        assert_eq!(mixed.last(), Some(&Company::Chunk));
+        assert_eq!(near.company(8 * CHUNK), Company::None, "the chunk before it is unknown");
+        assert_eq!(near.company(0), Company::None, "there is no chunk before it");
     }
 
     #[test]
     fn data_and_metadata_are_judged_apart() {
         let near = Neighbours::new(LEAST_CACHE_BLOCKS);
-        (0..DENSE).for_each(|_| assert!(!near.may_fetch_data(0)));
+        missed(&near, 0, DENSE);
         (0..ROUND).for_each(|_| near.settle(true, false));
         assert!(near.may_fetch(), "metadata");
-        assert_eq!((0..2 * PAUSE).filter(|_| !near.may_fetch_data(0)).count() as u64, PAUSE);
+        let paused = missed(&near, 0, 2 * PAUSE);
+        assert_eq!(paused.iter().filter(|company| **company == Company::None).count() as u64, PAUSE);
     }
 
     #[test]

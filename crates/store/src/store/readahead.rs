@@ -4,7 +4,7 @@
 //! doubles with each such read. It is divided into windows, several of which are in flight; when the reader
 //! reaches the first block of a window, more are requested. So the device always has requests.
 
-use crate::vocabulary::range::BlockRange;
+use crate::vocabulary::range::{AheadRange, BlockRange};
 use lanefs_sync::Mutex;
 use std::sync::mpsc::Sender;
 
@@ -50,8 +50,8 @@ enum Helper {
     #[default]
     None,
     /// Not started: there was nothing to read yet.
-    Waiting(Box<dyn FnOnce() -> Sender<BlockRange> + Send>),
-    Started(Sender<BlockRange>),
+    Waiting(Box<dyn FnOnce() -> Sender<AheadRange> + Send>),
+    Started(Sender<AheadRange>),
 }
 
 /// Ranges to read for a miss.
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
     /// The range that the reader waits for.
     pub(crate) now: BlockRange,
     /// The ranges that follow, for the helper.
-    pub(crate) later: Vec<BlockRange>,
+    pub(crate) later: Vec<AheadRange>,
 }
 
 impl ReadAhead {
@@ -105,7 +105,7 @@ impl ReadAhead {
     }
 
     /// Has the helper read ranges, and starts it where it waits.
-    pub(crate) fn request(&self, ranges: Vec<BlockRange>) {
+    pub(crate) fn request(&self, ranges: Vec<AheadRange>) {
         if ranges.is_empty() {
             return;
         }
@@ -122,7 +122,7 @@ impl ReadAhead {
     }
 
     /// Sets the function that starts the helper; it is called when there is something to read.
-    pub(crate) fn set_helper(&self, start: impl FnOnce() -> Sender<BlockRange> + Send + 'static) {
+    pub(crate) fn set_helper(&self, start: impl FnOnce() -> Sender<AheadRange> + Send + 'static) {
         *self.helper.lock() = Helper::Waiting(Box::new(start));
     }
 
@@ -139,7 +139,7 @@ impl ReadAhead {
 
 impl Stream {
     /// Returns the windows to read now that the reader is at block `at`.
-    fn advance(&mut self, at: u64) -> Vec<BlockRange> {
+    fn advance(&mut self, at: u64) -> Vec<AheadRange> {
         debug_assert!(self.distance > 0, "an unused stream");
         let mut ranges = Vec::new();
         let far = (at + self.distance).min(self.end);
@@ -154,6 +154,6 @@ impl Stream {
             self.marker = u64::MAX;
         }
         self.distance = (self.distance * 2).min(DISTANCE.1);
-        ranges
+        ranges.into_iter().map(AheadRange::Stream).collect()
     }
 }
