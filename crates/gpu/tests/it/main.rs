@@ -11,6 +11,7 @@ mod directories;
 mod find;
 mod flight;
 mod hash;
+mod homes;
 mod kernel_list;
 mod list;
 mod lookup;
