@@ -23,3 +23,4 @@ mod shaders;
 mod support;
 mod twin;
 mod validation;
+mod warm_calls;
