@@ -1,12 +1,12 @@
-//! The answers to a batch, as columns of the caller: a column after the other for some rows, and large batches
-//! by several threads, each of which has rows of its own.
+//! The answers to a batch, as columns of the caller: a column after the other for some rows, and large
+//! batches by several threads, each of which has rows of its own.
 
 use super::batch::PathBatch;
 use super::packing::{EACH, Packers};
 use lanefs::{ANSWER_BLOCK, ColumnsMut, Rows};
 use std::ops::Range;
 
-/// What was written: the paths that name an inode, and those that the device left open.
+/// The paths with answers that name an inode, counted, and those that the device left open.
 #[derive(Debug, Default)]
 pub(super) struct AnswersWritten {
     pub(super) found: usize,
@@ -14,7 +14,8 @@ pub(super) struct AnswersWritten {
 }
 
 impl Packers {
-    /// Writes the answers to the first `count` paths of a batch, which has ended, to the rows from `first` on.
+    /// Writes the answers to the first `count` paths of a batch, which has ended, to the rows from `first`
+    /// on.
     pub(super) fn answer(
         &self,
         batch: &PathBatch,

@@ -48,8 +48,8 @@ const SWITCH: &str = "LANEFS_GPU_WARM_CALLS";
 const FILES: usize = 1_000;
 
 /// Rounds in which the device works, so that all buffers of several callers are there and have answers; and
-/// rounds that are counted. The fewest of these count: the queue of a thread pool allocates for each 63 pieces
-/// of work, and the host may take a page back.
+/// rounds that are counted. The fewest of these count: the queue of a thread pool allocates for each 63
+/// pieces of work, and the host may take a page back.
 const WARMING: usize = 6;
 const COUNTED: usize = 7;
 
