@@ -152,9 +152,12 @@ constexpr uint32_t L_CACHED_NAME_WORDS = 6u;
 constexpr uint32_t L_CACHE_TAGS = 0u;
 constexpr uint32_t L_CACHE_BLOCKS = 2u;
 constexpr uint32_t L_CACHE_VERSIONS = 4u;
+constexpr uint32_t L_CACHE_CLAIMS = 6u;
 constexpr uint32_t L_CACHE_SLOTS = 8u;
 constexpr uint32_t L_CACHE_SLOT_WORDS = 8u;
 constexpr uint32_t L_CACHE_BUCKET_WORDS = 24u;
+constexpr uint32_t L_CACHE_HOMES = 4u;
+constexpr uint32_t L_HOME_BITS = 8u;
 constexpr uint32_t L_CACHE_DIR_SHIFT = 44u;
 constexpr uint32_t L_CACHE_KIND_SHIFT = 56u;
 constexpr uint32_t L_CACHE_LENGTH_SHIFT = 59u;
@@ -163,6 +166,7 @@ constexpr uint32_t L_DIR_EPOCH = 1u;
 constexpr uint32_t L_DIR_WHERE = 3u;
 constexpr uint32_t L_DIR_SLOT_WORDS = 4u;
 constexpr uint32_t L_DIR_BUCKET_WORDS = 8u;
+constexpr uint32_t L_DIR_HOMES = 4u;
 constexpr uint32_t L_DIR_HEADER_WORDS = 4u;
 constexpr uint32_t L_DIR_UNIT_WORDS = 8u;
 constexpr uint32_t L_DIR_LENGTH_BITS = 10u;
@@ -733,9 +737,24 @@ template <class Group> struct reader {
             hash = mix_word(hash, words[k]);
         }
         hash = end_hash(hash, bytes);
-        uint32_t mixed = mix_word(mix_word(hash, (uint32_t)dir), (uint32_t)(dir >> 32));
-        uint64_t number = bucket_number(end_hash(mixed, 0), view->buckets);
-        const uint8_t *bucket = view->base + view->cache + number * L_CACHE_BUCKET_WORDS * 4;
+        uint32_t turned = end_hash(mix_word(mix_word(hash, (uint32_t)dir), (uint32_t)(dir >> 32)), 0);
+        for (uint32_t home = 0; home < L_CACHE_HOMES; home++) {
+            uint64_t number = bucket_number(turned, view->buckets);
+            const uint8_t *bucket = view->base + view->cache + number * L_CACHE_BUCKET_WORDS * 4;
+            entry_found entry = cached_in(bucket, dir, hash, words, bytes);
+            // A slot that nobody has claimed: no name went from here to a further home.
+            if (entry.state == entry_there || load32(bucket + L_CACHE_CLAIMS * 4) == 0
+                || load32(bucket + L_CACHE_CLAIMS * 4 + 4) == 0) {
+                return entry;
+            }
+            turned = rotate_left(turned, L_HOME_BITS);
+        }
+        return no_entry(entry_missing);
+    }
+
+    // Finds a name in one of its homes.
+    LANEFS_FUNCTION entry_found cached_in(const uint8_t *bucket, uint64_t dir, uint32_t hash,
+                                          const uint32_t *words, uint32_t bytes) const {
         for (uint32_t i = 0; i < 2; i++) {
             if (load32(bucket + (L_CACHE_TAGS + i) * 4) != ((uint32_t)dir ^ hash)) {
                 continue;
@@ -771,10 +790,20 @@ template <class Group> struct reader {
             hash = mix_word(hash, text_word(path, i, bytes));
         }
         hash = end_hash(hash, bytes);
-        uint64_t number = bucket_number(hash, view->dir_buckets);
-        const uint8_t *bucket = view->base + view->dir_table + number * L_DIR_BUCKET_WORDS * 4;
-        for (uint32_t i = 0; i < 2; i++) {
-            const uint8_t *slot = bucket + i * L_DIR_SLOT_WORDS * 4;
+        bool is_full = true;
+        uint32_t turned = hash;
+        for (uint32_t n = 0; n < 2 * L_DIR_HOMES; n++) {
+            if (n != 0 && n % 2 == 0) {
+                // A path goes to a further home only where both slots of the one before are taken.
+                if (!is_full) {
+                    return 0;
+                }
+                turned = rotate_left(turned, L_HOME_BITS);
+            }
+            uint64_t number = bucket_number(turned, view->dir_buckets);
+            const uint8_t *bucket = view->base + view->dir_table + number * L_DIR_BUCKET_WORDS * 4;
+            const uint8_t *slot = bucket + n % 2 * L_DIR_SLOT_WORDS * 4;
+            is_full = is_full && load32(slot + L_DIR_EPOCH * 4) == view->epoch;
             uint32_t where = load32(slot + L_DIR_WHERE * 4), length = where & ((1u << L_DIR_LENGTH_BITS) - 1);
             if (load32(slot + L_DIR_HASH * 4) != hash || load32(slot + L_DIR_EPOCH * 4) != view->epoch
                 || length != bytes) {

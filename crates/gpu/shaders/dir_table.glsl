@@ -1,5 +1,6 @@
 // The directory-path table: from the path of a directory to its inode number, in one probe. Nothing in it is
-// believed for a hash: a slot leads to a record with the whole path. `layout.rs` describes the words; the
+// believed for a hash: a slot leads to a record with the whole path. A path has DIR_HOMES buckets, its homes:
+// a further one takes it where both slots of those before are taken. `layout.rs` describes the words; the
 // twin is `twin/dir_table.rs`.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer DirBucket { uvec4 slot[2]; };
@@ -55,20 +56,38 @@ uint64_t compare_record(uint64_t record, uint64_t start, uint64_t text, uint at,
     return different == 0u ? uint64_t(head.x) | uint64_t(head.y) << 32 : 0UL;
 }
 
+// Returns the address of a home of a directory. The hash leads to the first; turned by HOME_BITS it leads to
+// the next.
+uint64_t dir_bucket_of(uint turned) {
+    return p.dir_table + uint64_t(bucket_number(turned, p.dir_buckets) * DIR_BUCKET_WORDS * 4u);
+}
+
 // Returns the inode number of a directory, by its path; 0 where the table does not have it.
 uint64_t known_directory(uint64_t start, uint64_t text, uint at, uint bytes) {
     if (p.dir_buckets == 0u || bytes > DIR_PATH_MAX) {
         return 0UL;
     }
     uint hash = hash_of_dir(start, text, at, bytes);
-    uint64_t bucket = p.dir_table + uint64_t(bucket_number(hash, p.dir_buckets)) * uint64_t(DIR_BUCKET_WORDS * 4u);
-    for (uint i = 0u; i < 2u; i++) {
-        uvec4 slot = DirBucket(bucket).slot[i];
-        uint length = slot.w & (1u << DIR_LENGTH_BITS) - 1u;
-        if (slot[DIR_HASH] == hash && slot[DIR_EPOCH] == p.epoch && length == bytes) {
-            uint64_t record = p.dir_records + uint64_t(slot[DIR_WHERE] >> DIR_LENGTH_BITS) * uint64_t(DIR_UNIT_WORDS * 4u);
-            return compare_record(record, start, text, at, bytes);
+    uint where = 0u;
+    uint turned = hash;
+    for (uint home = 0u; home < DIR_HOMES && where == 0u; home++) {
+        DirBucket bucket = DirBucket(dir_bucket_of(turned));
+        uvec4 first = bucket.slot[0];
+        uvec4 second = bucket.slot[1];
+        bool is_first = first[DIR_EPOCH] == p.epoch;
+        bool is_second = second[DIR_EPOCH] == p.epoch;
+        where = is_first && first[DIR_HASH] == hash ? first[DIR_WHERE]
+            : is_second && second[DIR_HASH] == hash ? second[DIR_WHERE] : 0u;
+        // No path went from a home with a slot of another epoch to a further one.
+        if (!is_first || !is_second) {
+            break;
         }
+        turned = rotate_left(turned, HOME_BITS);
     }
-    return 0UL;
+    // A slot has the length of its path, which is not 0.
+    if ((where & (1u << DIR_LENGTH_BITS) - 1u) != bytes) {
+        return 0UL;
+    }
+    uint64_t record = p.dir_records + uint64_t((where >> DIR_LENGTH_BITS) * DIR_UNIT_WORDS * 4u);
+    return compare_record(record, start, text, at, bytes);
 }

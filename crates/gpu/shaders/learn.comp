@@ -48,8 +48,9 @@ void put(FilledDirBucket bucket, uint slot, uint hash, uint64_t start, LearnRequ
     }
 }
 
-// The first invocation that claims a slot in a dispatch may write it; a slot of this epoch stays. A claim has
-// the number of the dispatch, and 20 bits of the hash, so that others with the same path leave it at that.
+// The first invocation that claims a slot in a dispatch may write it; a slot of this epoch stays, and others
+// go on to the next slot of their homes. A claim has the number of the dispatch, and 20 bits of the hash, so
+// that others with the same path leave it at that.
 void main() {
     uint i = invocation();
     if (i >= list_length(LEARNS, p.count)) {
@@ -62,10 +63,9 @@ void main() {
     uint64_t start = text_byte(text, at) == 0x2fu ? p.root : p.base;
     uint hash = hash_of_dir(start, text, at, request.bytes);
     uint claim = p.claim << 20 | hash & 0xfffffu;
-    FilledDirBucket bucket = FilledDirBucket(
-        p.dir_table + uint64_t(bucket_number(hash, p.dir_buckets)) * uint64_t(DIR_BUCKET_WORDS * 4u));
-    for (uint n = 0u; n < 2u; n++) {
-        uint slot = (hash & 1u ^ n) * DIR_SLOT_WORDS;
+    for (uint n = 0u; n < 2u * DIR_HOMES; n++) {
+        FilledDirBucket bucket = FilledDirBucket(dir_bucket_of(turned_to(hash, n / 2u)));
+        uint slot = n % 2u * DIR_SLOT_WORDS;
         uint before = atomicAdd(bucket.word[slot + DIR_CLAIM], 0u, gl_ScopeQueueFamily, 0, 0);
         if ((before ^ claim) >> 20 != 0u) {
             uint found = atomicCompSwap(bucket.word[slot + DIR_CLAIM], before, claim, gl_ScopeQueueFamily, 0, 0, 0, 0);

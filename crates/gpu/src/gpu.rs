@@ -161,8 +161,10 @@ impl Gpu {
         RankedPaths::new(&self.context, count, path)
     }
 
-    #[cfg(test)]
-    pub(crate) fn fuel(&self) -> u32 {
+    /// Returns the rounds of all loops that an invocation has: fewer on a software device, which therefore
+    /// leaves more to the host.
+    #[cfg(any(test, feature = "_testing"))]
+    pub fn fuel(&self) -> u32 {
         self.context.fuel()
     }
 }

@@ -35,6 +35,12 @@ pub trait Rows {
             }
         }
     }
+
+    /// Returns the columns of a receiver that is nothing but columns. An engine may
+    /// [divide](ColumnsMut::split_at_row) them, and have several threads write answers at a time.
+    fn as_columns(&mut self) -> Option<ColumnsMut<'_>> {
+        None
+    }
 }
 
 /// A bit for each number that stands for a type.
@@ -334,6 +340,40 @@ macro_rules! columns {
                 }
             }
 
+            /// Divides the columns before a row. The second part begins with that row, so its rows are
+            /// counted from there.
+            ///
+            /// # Panics
+            /// The row is not a multiple of 64, the rows of a word of `exists`.
+            pub fn split_at_row(self, row: usize) -> (Self, Self) {
+                assert!(row.is_multiple_of(64), "row {row} is inside a word of the column of bits");
+                let (exists, exists_after) = split(self.exists, row / 64);
+                let (code, code_after) = split(self.code, row);
+                let (ino, ino_after) = split(self.ino, row);
+                let (kind, kind_after) = split(self.kind, row);
+                $(let $name = split(self.$name, row);)*
+                (
+                    ColumnsMut { exists, code, ino, kind, $($name: $name.0,)* },
+                    ColumnsMut {
+                        exists: exists_after,
+                        code: code_after,
+                        ino: ino_after,
+                        kind: kind_after,
+                        $($name: $name.1,)*
+                    },
+                )
+            }
+
+            fn reborrowed(&mut self) -> ColumnsMut<'_> {
+                ColumnsMut {
+                    exists: self.exists.as_deref_mut(),
+                    code: self.code.as_deref_mut(),
+                    ino: self.ino.as_deref_mut(),
+                    kind: self.kind.as_deref_mut(),
+                    $($name: self.$name.as_deref_mut(),)*
+                }
+            }
+
             #[inline(always)]
             fn put_attributes(&mut self, row: usize, attr: &Attr) {
                 $(if let Some(column) = &mut self.$name {
@@ -539,6 +579,11 @@ fn value<T: Copy>(column: &Option<Vec<T>>, path: usize) -> Option<T> {
     column.as_ref()?.get(path).copied()
 }
 
+/// Divides a column, if there is one. The first part of one that is too short has all of it.
+fn split<T>(column: Option<&mut [T]>, at: usize) -> (Option<&mut [T]>, Option<&mut [T]>) {
+    column.map(|column| column.split_at_mut(at.min(column.len()))).unzip()
+}
+
 fn sized<T: Clone + Default>(column: &mut Vec<T>, len: usize) -> &mut [T] {
     column.resize(len, T::default());
     column
@@ -611,6 +656,10 @@ impl Rows for ColumnsMut<'_> {
             column[rows].copy_from_slice(&answers.kind[..len]);
         }
         self.put_block(first, answers);
+    }
+
+    fn as_columns(&mut self) -> Option<ColumnsMut<'_>> {
+        Some(self.reborrowed())
     }
 }
 

@@ -303,3 +303,31 @@ fn a_start_that_is_stopped_is_an_error_and_leaves_the_volume_to_others() {
     let engines = Engines::open_on(&gpu, &volume, chosen(EngineChoice::Gpu)).expect("a device");
     assert_eq!(ask(&engines), 100);
 }
+
+#[test]
+fn auto_gives_a_device_no_other_work_than_lookups() {
+    let (volume, gpu) = (volume(), gpu());
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
+    assert!(options.open_device().expect("no device is looked for").is_none(), "a search opens a device");
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = opened.clone();
+    let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
+    let engines = engines.slow_to_open(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let work = || {
+        let change = Change::Unlink { path: b"/file 1" };
+        assert!(engines.apply(volume.root(), &[change]).is_ok());
+        // Searches and listings are made on this one.
+        assert!(engines.chosen().is_none());
+    };
+    (0..10).for_each(|_| work());
+    assert_eq!((opened.load(Ordering::Relaxed), engines.to_string()), (0, "cpu".into()));
+    // And after lookups have opened one.
+    let begun = Instant::now();
+    while engines.to_string() == "cpu" && begun.elapsed() < LONG {
+        ask(&engines);
+    }
+    work();
+    assert_eq!(opened.load(Ordering::Relaxed), 1);
+}

@@ -22,6 +22,7 @@ pub struct GpuOptions<'c> {
     /// Invocations of a workgroup.
     pub workgroup: Option<u32>,
     /// Words round each buffer that no access may reach; dropping a buffer whose guards have changed panics.
+    /// Buffers in memory that the host does not map have none.
     pub guards: bool,
     /// The host does not map the device's memory, and copies of files have a queue, as on a device with
     /// memory of its own.

@@ -13,7 +13,7 @@ use crate::resident::tables::MirrorTables;
 use crate::shared::limits::{MAX_DISPATCHES, MAX_GROUPS};
 use crate::shared::query::LookupQuery;
 use crate::vulkan::{Device, DeviceKind};
-use lanefs::format::FileKind;
+use lanefs::format::{FileKind, HashSeed, InodeSize};
 use lanefs::{ResolveOptions, Volume, Watch};
 use lanefs_sync::lock::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -34,11 +34,15 @@ pub struct MirrorOptions {
     /// programs leave. The directory-path table has as much at most, and no more than the volume's own
     /// ([`OpenOptions::directory_table`](lanefs::OpenOptions::directory_table)).
     pub cache: f64,
+    /// Bytes of the buffers of all batches of all callers at most, which stay for the next ones; one batch
+    /// may have more. Where the host does not share the device's memory, input and output have as many bytes
+    /// of pinned memory beside them. `None`: a sixteenth of the device's memory, and 1 GiB at most.
+    pub batches: Option<u64>,
 }
 
 impl Default for MirrorOptions {
     fn default() -> Self {
-        MirrorOptions { room: None, cache: 0.0625 }
+        MirrorOptions { room: None, cache: 0.0625, batches: None }
     }
 }
 
@@ -46,6 +50,9 @@ impl Default for MirrorOptions {
 pub struct Mirrored<'v> {
     context: DeviceContext,
     volume: &'v Volume,
+    /// Of the volume, which never change. A copy of the superblock adds up counters.
+    seed: HashSeed,
+    inode_size: InodeSize,
     cache: DirectoryCache,
     state: Mutex<EngineState<'v>>,
     /// Buffers of batches.
@@ -85,14 +92,18 @@ impl<'v> Mirrored<'v> {
         let for_table = for_cache.min(volume.directory_table().limit);
         let inodes = volume.statfs()?.inodes;
         let directories = DirectoryTable::new(&context.device, inodes, for_table)?;
-        let mirror = Mirror::new(&context.device, volume.superblock().volume_bytes, room, directories)?;
+        let superblock = volume.superblock();
+        let mirror = Mirror::new(&context.device, superblock.volume_bytes, room, directories)?;
         let cache = DirectoryCache::new(&context.device, inodes, for_cache)?;
-        let pool = Arc::new(BatchPool::new((info.memory / BATCH_PART).min(BATCH_BYTES)));
+        let batches = options.batches.unwrap_or((info.memory / BATCH_PART).min(BATCH_BYTES));
+        let pool = Arc::new(BatchPool::new(batches));
         let state = Mutex::new(EngineState { watch, mirror, pool: pool.clone(), failure: None });
         let packers = Packers::new();
         Ok(Mirrored {
             context: context.clone(),
             volume,
+            seed: superblock.seed,
+            inode_size: superblock.inode_size,
             cache,
             state,
             pool,
@@ -264,12 +275,11 @@ impl<'v> Mirrored<'v> {
     /// Returns the settings of the kernels for these options.
     pub(crate) fn query(&self, options: &ResolveOptions) -> LookupQuery {
         let root = self.volume.root().0;
-        let superblock = self.volume.superblock();
         LookupQuery {
             root,
             base: options.base.map_or(root, |ino| ino.0),
-            seed: superblock.seed,
-            inode_size: superblock.inode_size,
+            seed: self.seed,
+            inode_size: self.inode_size,
             follow: options.follow,
             user: options.caller.user.clone().filter(|user| user.uid != 0),
             fuel: self.context.fuel(),

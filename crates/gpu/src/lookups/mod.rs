@@ -2,6 +2,7 @@
 //!
 //! The host decides what a kernel leaves open; the answers are those of the CPU engine.
 
+mod answering;
 mod asked;
 mod batch;
 mod batch_pool;

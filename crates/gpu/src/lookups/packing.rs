@@ -1,36 +1,66 @@
 //! Packing paths into the input of a batch: their text as it is, and where each begins. A processor copies
-//! from its memory at a fraction of the bus's rate, so several threads pack a large batch.
+//! from its memory at a fraction of the bus's rate, so several threads pack a large batch, and write the
+//! answers to it.
 
 use crate::shared::limits::MAX_PATH_BYTES;
 use crate::shared::structures::PathRange;
 use lanefs::Paths;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Paths that a thread packs at least: waking a thread takes some microseconds, and packing a path some
 /// nanoseconds.
-const EACH: usize = 16_384;
+pub(super) const EACH: usize = 16_384;
 
 /// Most threads: four already copy as fast as memory and bus allow (measured on an H100 with 16 cores:
 /// 6.1 ns a path with one thread, 1.65 with four, 1.25 with eight).
 const MOST_THREADS: usize = 8;
 
 /// Threads that pack, made for the first large batch.
-pub(crate) struct Packers(OnceLock<Option<ThreadPool>>);
+pub(crate) struct Packers {
+    pool: OnceLock<Option<ThreadPool>>,
+    /// Callers with such work now.
+    callers: AtomicUsize,
+}
+
+/// One of these callers.
+struct Present<'p>(&'p AtomicUsize);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Packers {
     pub(crate) const fn new() -> Packers {
-        Packers(OnceLock::new())
+        Packers { pool: OnceLock::new(), callers: AtomicUsize::new(0) }
+    }
+
+    /// Does work on so many paths: with true on one of the threads, which share it, or with false on the
+    /// caller's own. The latter where the paths are few, and where there are as many callers as threads: then
+    /// all processors are at work already, and one caller would wait for the threads of another.
+    pub(super) fn share<T: Send>(&self, paths: usize, work: impl FnOnce(bool) -> T + Send) -> T {
+        if paths < 2 * EACH {
+            return work(false);
+        }
+        let before = self.callers.fetch_add(1, Ordering::Relaxed);
+        let _present = Present(&self.callers);
+        let pool = self.pool.get_or_init(threads).as_ref();
+        match pool.filter(|pool| before == 0 || before + 1 < pool.current_num_threads()) {
+            Some(pool) => pool.install(|| work(true)),
+            None => work(false),
+        }
     }
 
     /// Writes the range of each path and the text of all. `ranges` and `text` are large enough. An empty path
     /// gets a range of `empty` bytes.
     pub(crate) fn pack(&self, paths: Paths<'_>, empty: u32, ranges: &mut [u8], text: &mut [u8]) {
-        let pool = if paths.len() < 2 * EACH { None } else { self.0.get_or_init(threads).as_ref() };
-        match pool {
-            Some(pool) => pool.install(|| pack_halves(paths, empty, 0, ranges, text)),
-            None => pack_part(paths, empty, 0, ranges, text),
-        }
+        self.share(paths.len(), |is_shared| {
+            let pack = if is_shared { pack_halves } else { pack_part };
+            pack(paths, empty, 0, ranges, text);
+        });
     }
 }
 
@@ -86,6 +116,28 @@ mod tests {
             }
         }
         set
+    }
+
+    /// Has callers come one after the other, each while all before it are there; tells whose work is shared.
+    fn in_one_another(packers: &Packers, callers: usize) -> Vec<bool> {
+        packers.share(2 * EACH, |is_shared| {
+            let others = if callers > 1 { in_one_another(packers, callers - 1) } else { Vec::new() };
+            [vec![is_shared], others].concat()
+        })
+    }
+
+    #[test]
+    fn callers_pack_by_themselves_where_there_are_as_many_as_threads() {
+        let packers = Packers::new();
+        for _ in 0..2 {
+            let shared = in_one_another(&packers, 2 * MOST_THREADS);
+            let threads =
+                packers.pool.get().and_then(Option::as_ref).map_or(0, ThreadPool::current_num_threads);
+            let expected =
+                (0..2 * MOST_THREADS).map(|before| threads > 0 && (before == 0 || before + 1 < threads));
+            assert!(shared.iter().copied().eq(expected), "{shared:?} with {threads} threads");
+            assert!(!packers.share(2 * EACH - 1, |is_shared| is_shared), "few paths");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Batches of paths: submitting them to the device, and their answers.
 
+use super::answering::AnswersWritten;
 use super::asked::Asked;
 use super::batch::{BatchShape, PathBatch};
 use super::batch_pool::{PoolShare, WhenScarce};
@@ -13,7 +14,6 @@ use lanefs::{
     ANSWER_BLOCK, Attr, BatchReport, ColumnSet, Engine, Ino, NamesUnder, Paths, Resolution, Resolutions,
     ResolveOptions, Rows,
 };
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -95,19 +95,11 @@ impl<'v> Mirrored<'v> {
         first: usize,
         rows: &mut dyn Rows,
     ) -> lanefs::Result<BatchReport> {
-        let (count, mut found) = (asked.len(), 0);
-        let mut left = Vec::new();
-        match batch {
-            Some(batch) => {
-                for at in (0..count).step_by(ANSWER_BLOCK) {
-                    let answers = batch.answers(at);
-                    found += answers.found();
-                    left.extend(answers.open().map(|i| at + i));
-                    rows.answered(first + at, &answers);
-                }
-            }
-            None => left.extend(0..count),
-        }
+        let count = asked.len();
+        let AnswersWritten { mut found, open: left } = match batch {
+            Some(batch) => self.packers().answer(batch, count, first, rows),
+            None => AnswersWritten { found: 0, open: (0..count).collect() },
+        };
         if !left.is_empty() {
             let mut open = Selected { rows, first, row_of: &left };
             found += asked.resolve_some(self.volume(), options, &left, &mut open)?;
@@ -287,15 +279,17 @@ impl Mirrored<'_> {
     ) -> lanefs::Result<BatchReport> {
         let wanted = rows.wants();
         let options = ResolveOptions { attributes: !wanted.attributes().is_empty(), ..options.clone() };
-        let (mut pending, mut sum) = (VecDeque::new(), BatchReport::default());
+        // In the order of their numbers, each at the rest that its own leaves.
+        let mut pending = [const { None::<Pending<'_, '_, '_>> }; IN_FLIGHT];
+        let (mut begun, mut ended, mut sum) = (0, 0, BatchReport::default());
         let (mut submitted, mut answered) = (0, 0);
         loop {
-            while submitted < asked.len() && pending.len() < IN_FLIGHT {
+            while submitted < asked.len() && begun - ended < IN_FLIGHT {
                 let rest = asked.slice(submitted..asked.len());
                 let next = next_batch(rest.texts(), MAX_PATHS, MAX_TEXT);
                 let now = rest.slice(0..next);
                 // Of many callers each has a batch before one has several.
-                let scarce = if pending.is_empty() { WhenScarce::Wait } else { WhenScarce::GiveUp };
+                let scarce = if begun == ended { WhenScarce::Wait } else { WhenScarce::GiveUp };
                 let submission = self.submit_for(&options, wanted, now, found.as_ref(), scarce);
                 let Some(mut submission) = submission else { break };
                 if let (true, Asked::Names(names)) = (submission.is_stale, asked) {
@@ -305,12 +299,15 @@ impl Mirrored<'_> {
                     // Where directories move all the time, the host answers.
                     submission = again.unwrap_or_default();
                 }
-                pending.push_back(self.pending(&options, now, submission));
+                pending[begun % IN_FLIGHT] = Some(self.pending(&options, now, submission));
+                begun += 1;
                 submitted += next;
             }
-            let numbers = pending.iter().filter_map(Pending::number);
+            let numbers = (ended..begun).filter_map(|batch| pending[batch % IN_FLIGHT].as_ref()?.number());
             debug_assert!(numbers.is_sorted(), "batches are answered in order");
-            let Some(mut first) = pending.pop_front() else {
+            let first = pending[ended % IN_FLIGHT].take();
+            ended += usize::from(first.is_some());
+            let Some(mut first) = first else {
                 debug_assert_eq!(answered, asked.len(), "a batch was lost");
                 return Ok(sum);
             };
@@ -335,11 +332,15 @@ impl Future for Pending<'_, '_, '_> {
     }
 }
 
-/// Returns how many of the paths go in one submission of so many paths and bytes of text at most.
+/// Returns how many of the paths go in one submission of so many paths and bytes of text at most: blocks of
+/// answers, where there are more paths, so that the next submission begins with one.
 pub(crate) fn next_batch(paths: Paths<'_>, most_paths: usize, most_text: usize) -> usize {
     let mut count = paths.len().min(most_paths);
     while count > 1 && paths.slice(0..count).text().len() > most_text {
         count = count.div_ceil(2);
+        if count > ANSWER_BLOCK {
+            count -= count % ANSWER_BLOCK;
+        }
     }
     count
 }
@@ -351,6 +352,17 @@ mod tests {
     use crate::lookups::mirrored::MirrorOptions;
     use crate::vulkan::{Choice, fail_call};
     use lanefs::{Caller, CreateOptions, EngineExt, RenameMode, Volume};
+
+    #[test]
+    fn a_submission_that_is_not_the_last_ends_with_a_block_of_answers() {
+        for (count, bytes) in [(10, 1), (100, 1_000), (5_000, 700), (70_000, 900)] {
+            let set: lanefs::PathSet = (0..count).map(|_| "x".repeat(bytes)).collect();
+            let next = next_batch(set.view(), 50_000, 8 << 20);
+            let is_last = next == count;
+            assert!(is_last || next.is_multiple_of(ANSWER_BLOCK) && next > 0, "{next} of {count}");
+            assert!(next * bytes <= 8 << 20);
+        }
+    }
 
     #[test]
     fn names_are_not_submitted_once_a_directory_has_moved_since_it_was_found() {

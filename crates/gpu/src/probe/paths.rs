@@ -13,8 +13,9 @@ use crate::twin::host::HostCopy;
 use lanefs::format::{Code, FileKind};
 use lanefs::{Caller, Column, ColumnSet, NameSet, RenameMode, ResolveOptions, SetAttr, Volume, XattrMode};
 
-/// Entries of a thousand that may be missing in a cache that has room for all: a bucket has two slots.
-const MISSING: usize = 100;
+/// Entries of a thousand that may be missing in a cache that has room for all: some lose a race for the slots
+/// of all of their homes.
+const MISSING: usize = 20;
 
 /// An access control list: owner rwx, user 9 ---, group --x, mask --x, others --x.
 const LIST: [u8; 44] = [

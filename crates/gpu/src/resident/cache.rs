@@ -28,7 +28,8 @@ impl DirectoryCache {
     /// # Errors
     /// An error of the device.
     pub(crate) fn new(device: &Arc<Device>, entries: u64, room: u64) -> Result<DirectoryCache> {
-        // Two buckets for each entry: of a hundred entries some three find both of their slots taken.
+        // Two buckets for each entry: of a hundred entries some three find both slots of their first home
+        // taken.
         let mut buckets = (2 * entries).max(BUCKETS).min(room / BUCKET_BYTES).min(1 << 31);
         while buckets > 0 {
             match Buffer::new(device, buckets * BUCKET_BYTES, MemoryLocation::Device) {

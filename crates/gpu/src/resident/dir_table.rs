@@ -26,6 +26,10 @@ const INODES: u64 = 4;
 /// Most buckets: a slot has that many bits for the unit of a record.
 const MOST_BUCKETS: u64 = (1 << (32 - DIR_LENGTH_BITS)) / UNITS - 1;
 
+// The kernels compute the offsets of buckets and records in 32 bits.
+const _: () = assert!(MOST_BUCKETS * BUCKET_BYTES <= 1 << 32);
+const _: () = assert!(UNIT << (32 - DIR_LENGTH_BITS) <= 1 << 32);
+
 /// A table; without buckets where the device has no room.
 pub(crate) struct DirectoryTable {
     memory: Option<TableMemory>,

@@ -25,6 +25,13 @@ pub(crate) const CACHE_SLOTS: usize = 8;
 pub(crate) const CACHE_SLOT_WORDS: usize = 2 + CACHED_NAME_WORDS;
 pub(crate) const CACHE_BUCKET_WORDS: usize = CACHE_SLOTS + 2 * CACHE_SLOT_WORDS;
 
+/// Buckets that a name may be in: its homes. With two buckets for each entry, some three of a hundred names
+/// find both slots of the first taken, and of these each further home leaves one of ten.
+pub(crate) const CACHE_HOMES: usize = 4;
+
+/// Bits by which the hash that leads to a home is turned for the next one.
+pub(crate) const HOME_BITS: usize = 8;
+
 /// Lowest bits of the fields of a slot's packed quad: directory, type (without its lowest bit, which no
 /// type has), length.
 pub(crate) const CACHE_DIR_SHIFT: usize = 44;
@@ -42,6 +49,9 @@ pub(crate) const DIR_CLAIM: usize = 2;
 pub(crate) const DIR_WHERE: usize = 3;
 pub(crate) const DIR_SLOT_WORDS: usize = 4;
 pub(crate) const DIR_BUCKET_WORDS: usize = 2 * DIR_SLOT_WORDS;
+
+/// Buckets that a directory may be in: its homes, as those of a name in the cache.
+pub(crate) const DIR_HOMES: usize = 4;
 
 /// Words of a record before the path (inode number, start), and of a unit of records: a sector.
 pub(crate) const DIR_HEADER_WORDS: usize = 4;
@@ -264,6 +274,8 @@ pub(crate) fn words() -> Vec<(String, usize)> {
         ("CACHE_SLOTS", CACHE_SLOTS),
         ("CACHE_SLOT_WORDS", CACHE_SLOT_WORDS),
         ("CACHE_BUCKET_WORDS", CACHE_BUCKET_WORDS),
+        ("CACHE_HOMES", CACHE_HOMES),
+        ("HOME_BITS", HOME_BITS),
         ("CACHE_DIR_SHIFT", CACHE_DIR_SHIFT),
         ("CACHE_KIND_SHIFT", CACHE_KIND_SHIFT),
         ("CACHE_LENGTH_SHIFT", CACHE_LENGTH_SHIFT),
@@ -273,6 +285,7 @@ pub(crate) fn words() -> Vec<(String, usize)> {
         ("DIR_WHERE", DIR_WHERE),
         ("DIR_SLOT_WORDS", DIR_SLOT_WORDS),
         ("DIR_BUCKET_WORDS", DIR_BUCKET_WORDS),
+        ("DIR_HOMES", DIR_HOMES),
         ("DIR_HEADER_WORDS", DIR_HEADER_WORDS),
         ("DIR_UNIT_WORDS", DIR_UNIT_WORDS),
         ("DIR_LENGTH_BITS", DIR_LENGTH_BITS),

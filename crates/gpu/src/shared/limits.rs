@@ -1,6 +1,7 @@
 //! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The
 //! assertions below tie them to each other, to the format and to the least that Vulkan guarantees.
 
+use super::layout::CACHE_HOMES;
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
 
@@ -45,13 +46,14 @@ pub(crate) const MAX_GROUPS_PER_DIMENSION: u64 = 65_535;
 const _: () = assert!(FUEL_SOFTWARE * VECTOR_LANES < VECTOR_ROUNDS);
 const _: () = assert!(FUEL_SOFTWARE > 2 * COMPONENT_FUEL && FUEL >= FUEL_SOFTWARE);
 
-// A component: its groups, its end and its hash, a step for each level of a tree, all buckets of an index,
-// a comparison.
+// A component: its groups, its end and its hash, its homes in the directory cache, a step for each level of a
+// tree, all buckets of an index, a comparison.
 const _: () = {
     let name = (2 + MAX_NAME / 4) + (1 + MAX_NAME / 32);
     let region = BUCKETS * (1 + BUCKET_SLOTS);
     let comparison = MAX_NAME.div_ceil(4);
-    assert!(MAX_GROUPS + name + MAX_TREE_LEVEL as usize + region + comparison < COMPONENT_FUEL as usize);
+    let tree = MAX_TREE_LEVEL as usize + region;
+    assert!(MAX_GROUPS + name + CACHE_HOMES + tree + comparison < COMPONENT_FUEL as usize);
 };
 
 // A leaf block: its words of used units, its entries, their units; and all names of a block are matched

@@ -98,6 +98,39 @@ fn columns_of_the_device_are_those_of_the_cpu_wherever_the_text_begins() {
 }
 
 #[test]
+fn several_threads_write_the_answers_to_a_large_batch() {
+    let (gpu, numbers) = (gpu(64), &mut Seeded::new(29));
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
+    let asked: Vec<Vec<u8>> = (0..40_001)
+        .map(|number| match number % 97 {
+            0 => [&paths[number % paths.len()], &b"x"[..]].concat(),
+            // The host answers, and no thread forgets one.
+            1 => b"/a\0b".to_vec(),
+            _ => paths[number % paths.len()].clone(),
+        })
+        .collect();
+    let (set, options): (PathSet, _) = (asked.iter().collect(), ResolveOptions::default());
+    for wanted in [&[Column::Exists][..], Column::ALL] {
+        let (mut by_device, mut by_host) = (Columns::of(wanted), Columns::of(wanted));
+        let report = mirrored.resolve_into(&options, &set, &mut by_device.rows(set.len())).expect("answers");
+        let found = volume.resolve_into(&options, &set, &mut by_host.rows(set.len())).expect("answers");
+        assert!(by_device.iter().eq(by_host.iter()), "{wanted:?}");
+        assert_eq!(report.found, found as u64);
+        assert!(
+            report.by_host as usize > asked.len() / 97 && report.by_device > report.by_host,
+            "{report:?}"
+        );
+    }
+    // And to a receiver that is not columns.
+    assert_eq!(
+        mirrored.resolve_batch(&options, &asked).expect("answers").0,
+        expected(&volume, &options, &asked)
+    );
+}
+
+#[test]
 fn threads_share_a_mirror_while_the_volume_changes() {
     let gpu = gpu(64);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
@@ -133,7 +166,6 @@ fn callers_with_different_batches_at_a_time_each_get_the_answers_of_the_cpu_engi
     let numbers = &mut Seeded::new(31);
     let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
     let paths = fill(&volume, numbers);
-    let mirrored = gpu.mirror(&volume, &cached()).expect("mirror");
     // One that several threads pack, and smaller ones of other shapes.
     let mut batches: Vec<PathSet> =
         vec![(0..40_000).map(|_| numbers.pick(&paths).clone()).collect::<PathSet>()];
@@ -154,25 +186,29 @@ fn callers_with_different_batches_at_a_time_each_get_the_answers_of_the_cpu_engi
             by_host.to_vec()
         })
         .collect();
-    let begin = Barrier::new(batches.len());
-    std::thread::scope(|scope| {
-        for (caller, (asked, expected)) in batches.iter().zip(&expected).enumerate() {
-            let (begin, mirrored, options) = (&begin, &mirrored, &options);
-            scope.spawn(move || {
-                for round in 0..3 * wanted.len() {
-                    // In each round each caller wants other columns.
-                    let now = (caller + round) % wanted.len();
-                    let mut columns = Columns::of(wanted[now]);
-                    begin.wait();
-                    let mut rows = columns.rows(asked.len());
-                    let report = mirrored.resolve_into(options, asked, &mut rows).expect("answers");
-                    assert!(all(&columns) == expected[now], "caller {caller}, round {round}");
-                    assert!(report.by_device > report.by_host, "{report:?}");
-                }
-            });
-        }
-    });
-    assert_eq!(mirrored.failure(), None);
+    // With bytes for all, and with so few that each caller waits for the batches of the others.
+    for most in [None, Some(1)] {
+        let mirrored = gpu.mirror(&volume, &MirrorOptions { batches: most, ..cached() }).expect("mirror");
+        let begin = Barrier::new(batches.len());
+        std::thread::scope(|scope| {
+            for (caller, (asked, expected)) in batches.iter().zip(&expected).enumerate() {
+                let (begin, mirrored, options) = (&begin, &mirrored, &options);
+                scope.spawn(move || {
+                    for round in 0..2 * wanted.len() {
+                        // In each round each caller wants other columns.
+                        let now = (caller + round) % wanted.len();
+                        let mut columns = Columns::of(wanted[now]);
+                        begin.wait();
+                        let mut rows = columns.rows(asked.len());
+                        let report = mirrored.resolve_into(options, asked, &mut rows).expect("answers");
+                        assert!(all(&columns) == expected[now], "caller {caller}, round {round}");
+                        assert!(report.by_device > report.by_host, "{report:?}");
+                    }
+                });
+            }
+        });
+        assert_eq!(mirrored.failure(), None);
+    }
 }
 
 #[test]
@@ -398,7 +434,8 @@ fn a_device_without_memory_for_a_cache_or_a_mirror_gives_the_same_answers() {
     let paths = fill(&volume, numbers);
     let asked = questions(&paths, 500, numbers);
     for (room, cache) in [(0, 0.0), (2 << 20, 0.0), (0, 1e-9), (64 << 20, 1e-6)] {
-        let mirrored = gpu.mirror(&volume, &MirrorOptions { room: Some(room), cache }).expect("mirror");
+        let mirrored =
+            gpu.mirror(&volume, &MirrorOptions { room: Some(room), cache, batches: None }).expect("mirror");
         for _ in 0..2 {
             let (found, _) = mirrored.resolve_batch(&ResolveOptions::default(), &asked).expect("answers");
             assert_eq!(found, expected(&volume, &ResolveOptions::default(), &asked));

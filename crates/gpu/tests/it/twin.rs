@@ -16,7 +16,7 @@ use lanefs_gpu::twin::kernels::learn::{directory_of, learn};
 use lanefs_gpu::twin::kernels::lookup::{LookupQuery, PathResult, lookup, lookup_name};
 use lanefs_gpu::twin::kernels::pack::pack;
 use lanefs_gpu::twin::kernels::warm::warm;
-use lanefs_gpu::{Error, Gpu, GpuOptions, MirrorOptions, Probes};
+use lanefs_gpu::{DeviceKind, Error, Gpu, GpuOptions, MirrorOptions, Probes};
 use lanefs_testkit::mutate::{bases, hostile};
 use lanefs_testkit::seeded::Seeded;
 use std::collections::BTreeSet;
@@ -252,6 +252,10 @@ fn the_kernel_is_equal_to_its_twin_on_hostile_images() {
     assert!(opened > 100, "only {opened} images could be opened");
 }
 
+/// Sectors of a name in its first home, and in its last.
+const FIRST_HOME: f64 = 3.0;
+const LAST_HOME: usize = 6;
+
 /// Returns the most and the mean of the sectors of a lookup in a directory of so many files, with names of
 /// 24 bytes, without the sector of the inode found.
 fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
@@ -274,13 +278,10 @@ fn sectors(gpu: &Gpu, files: u32, options: &MirrorOptions) -> (usize, f64) {
         let mut requests = Requests::default();
         let found = lookup(&counting, &query, name(number).as_bytes(), &mut requests);
         assert_eq!(found.code, Code::Success);
-        // A bucket has two slots: of a thousand entries some find none.
-        if requests.fills.is_empty() || snapshot.cache.buckets() == 0 {
-            let read = counting.sectors();
-            (most, sum, count) = (most.max(read), sum + read, count + 1);
-        }
+        assert!(requests.fills.is_empty() || snapshot.cache.buckets() == 0, "{number} is not in the cache");
+        let read = counting.sectors();
+        (most, sum, count) = (most.max(read), sum + read, count + 1);
     }
-    assert!(count * 100 >= files.min(500) as usize * 90, "{count} of {files} were in the cache");
     (most, sum as f64 / count as f64)
 }
 
@@ -290,7 +291,7 @@ fn a_lookup_reads_few_sectors_whatever_the_size_of_the_directory() {
     for files in [1, 28, 29, 256, 2_000, 20_000, 100_000] {
         let ((_, tree), (most, mean)) = (sectors(&gpu, files, &uncached()), sectors(&gpu, files, &cached()));
         eprintln!("{files} files: {tree:.2} sectors by the tree, {mean:.2} by the cache, {most} at most");
-        assert!(tree <= 10.0 && most <= 3, "{files} files");
+        assert!(tree <= 10.0 && most <= LAST_HOME && mean <= FIRST_HOME * 1.03, "{files} files");
     }
 }
 
@@ -322,15 +323,20 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         assert!(matches!(opened, Err(Error::Wrong { .. })), "{wrong} passes the probe");
     }
     for (kernel, file, right, wrong) in [
-        ("walk", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
-        ("lookup", "cache.glsl", "& 0xfffUL) == dir >> 32", "& 0xfffUL) != dir >> 32"),
+        ("walk", "cache.glsl", "& 0xfffu) ^ uint(dir >> 32)", "& 0xfffu) ^ ~uint(dir >> 32)"),
+        ("lookup", "cache.glsl", "& 0xfffu) ^ uint(dir >> 32)", "& 0xfffu) ^ ~uint(dir >> 32)"),
         ("lookup", "cache.glsl", "word[0] == version", "word[0] >= version"),
-        ("lookup", "cache.glsl", "two.y == name.word[3]\n            && two.z == name.word[4] && ", ""),
+        (
+            "lookup",
+            "cache.glsl",
+            "two.y ^ name.word[3];\n            differs |= two.z ^ name.word[4];",
+            "0u;",
+        ),
         ("lookup", "lookup.comp", "/ 8u + 1u : first", "/ 8u : first"),
         ("lookup", "lookup.comp", "p.dir_of + uint64_t(i) * 4UL", "p.dir_of"),
         ("lookup", "lookup.comp", "(is_odd || begin != first)", "is_odd"),
         ("lookup", "lookup.comp", "(is_odd || begin != first)", "(begin != first)"),
-        ("lookup", "dir_table.glsl", "slot[DIR_EPOCH] == p.epoch", "slot[DIR_EPOCH] <= p.epoch"),
+        ("lookup", "dir_table.glsl", "first[DIR_EPOCH] == p.epoch", "first[DIR_EPOCH] <= p.epoch"),
         ("lookup", "dir_table.glsl", "different == 0u ? uint64_t(head.x)", "true ? uint64_t(head.x)"),
         ("learn", "learn.comp", "unit << DIR_LENGTH_BITS", "unit << DIR_LENGTH_BITS + 1u"),
         ("learn", "learn.comp", "!= p.epoch) {", "== p.epoch) {"),
@@ -457,6 +463,10 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
 
 #[test]
 fn a_kernel_that_writes_outside_its_buffers_is_caught() {
+    // Guards are where the host maps the memory, and of such a device it does not.
+    if gpu(64).info().kind == DeviceKind::Discrete {
+        return;
+    }
     let right = "Answers(p.answers).answer[i] = answer";
     let code = faulty("lookup", "lookup.comp", right, "Answers(p.answers - 32UL).answer[i] = answer");
     let options = GpuOptions { guards: true, replaced: Some(("lookup", &code)), ..GpuOptions::default() };

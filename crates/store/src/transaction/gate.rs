@@ -8,6 +8,7 @@
 use crate::store::Store;
 use crate::vocabulary::planted;
 use lanefs_sync::{Mutex, MutexGuard, size, thread_local, thread_number, yield_now};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,8 +43,9 @@ pub struct Entered<'g, S> {
 
 /// A closed gate: all slots, locked. No other thread changes anything, and no block is evicted.
 pub struct Closed<'g, S> {
-    /// State of each slot.
-    pub states: Vec<MutexGuard<'g, S>>,
+    /// State of each slot. They lie on the stack: an engine that watches a volume closes the gate for each of
+    /// its batches.
+    pub states: SmallVec<[MutexGuard<'g, S>; SLOTS]>,
     _no_eviction: MutexGuard<'g, ()>,
 }
 
@@ -68,7 +70,7 @@ impl<S> Gate<S> {
 
     /// Waits until all slots are free, and locks them.
     pub fn close<'g>(&'g self, store: &'g Store) -> Closed<'g, S> {
-        let states: Vec<_> = self.slots.iter().map(|slot| slot.state.lock()).collect();
+        let states: SmallVec<_> = self.slots.iter().map(|slot| slot.state.lock()).collect();
         debug_assert_eq!(states.len(), SLOTS);
         Closed { states, _no_eviction: store.epochs().stop_eviction() }
     }

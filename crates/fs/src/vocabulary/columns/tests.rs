@@ -169,3 +169,30 @@ fn columns_that_are_not_wanted_are_not_there_and_those_too_short_refused() {
     let rows = ColumnsMut { exists: Some(&mut exists), ..ColumnsMut::default() };
     assert!(rows.check(64).is_ok() && rows.check(65).is_err());
 }
+
+#[test]
+fn columns_divided_among_threads_are_those_of_one() {
+    let write = |mut rows: ColumnsMut<'_>, numbers: std::ops::Range<usize>| {
+        for (row, number) in numbers.enumerate() {
+            let attr = Attr { size: number as u64, ..ATTR };
+            match number % 3 {
+                0 => rows.failed(row, Code::NotFound),
+                _ => rows.found(row, Ino(number as u64), FileKind::File, Some(&attr)),
+            }
+        }
+    };
+    for wanted in [Column::ALL, &[Column::Exists], &[Column::Size]] {
+        let (mut whole, mut parts) = (Columns::of(wanted), Columns::of(wanted));
+        write(whole.rows(200), 0..200);
+        let mut rows = parts.rows(200);
+        let (first, rest) = rows.as_columns().expect("columns").split_at_row(64);
+        let (second, third) = rest.split_at_row(64);
+        write(first, 0..64);
+        write(third, 128..200);
+        write(second, 64..128);
+        // Beyond the end there is nothing.
+        let (_, none) = rows.as_columns().expect("columns").split_at_row(640);
+        assert!(none.check(0).is_ok() && none.check(1).is_err());
+        assert_eq!(format!("{whole:?}"), format!("{parts:?}"));
+    }
+}

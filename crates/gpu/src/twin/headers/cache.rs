@@ -1,11 +1,12 @@
 //! The directory cache, as in `shaders/cache.glsl`.
 
 use crate::shared::layout::{
-    CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
-    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME_BYTES,
-    CACHED_NAME_WORDS,
+    CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_HOMES, CACHE_KIND_SHIFT,
+    CACHE_LENGTH_SHIFT, CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO,
+    CACHED_NAME_BYTES, CACHED_NAME_WORDS, HOME_BITS,
 };
 use crate::twin::headers::directory::Entry;
+use crate::twin::headers::fuel::Fuel;
 use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
 use crate::twin::headers::memory::Memory;
 use crate::twin::headers::name::ShortName;
@@ -14,10 +15,11 @@ use lanefs::format::FileKind;
 /// Words of a bucket.
 pub const BUCKET_WORDS: u64 = CACHE_BUCKET_WORDS as u64;
 
-/// Returns the first word of a bucket.
-fn bucket_of(buckets: u32, dir: u64, hash: u32) -> u64 {
+/// Returns the first word of one of the homes of a name.
+fn bucket_of(buckets: u32, dir: u64, hash: u32, home: u32) -> u64 {
     let mixed = mix_word(mix_word(hash, dir as u32), (dir >> 32) as u32);
-    u64::from(bucket_number(end_hash(mixed, 0), buckets)) * BUCKET_WORDS
+    let turned = end_hash(mixed, 0).rotate_left(home * HOME_BITS as u32);
+    u64::from(bucket_number(turned, buckets)) * BUCKET_WORDS
 }
 
 fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
@@ -28,29 +30,46 @@ fn packed_slot(dir: u64, entry: &Entry, length: usize) -> u64 {
 }
 
 /// Finds a name in the cache.
-pub(in crate::twin) fn cached<M: Memory>(memory: &M, dir: u64, name: &ShortName) -> Option<Entry> {
+pub(in crate::twin) fn cached<M: Memory>(
+    memory: &M,
+    fuel: &Fuel,
+    dir: u64,
+    name: &ShortName,
+) -> Option<Entry> {
     if memory.buckets() == 0 || name.bytes > CACHED_NAME_BYTES || dir >= CACHED_INO {
         return None;
     }
-    let bucket = bucket_of(memory.buckets(), dir, name.hash);
-    let tag = dir as u32 ^ name.hash;
-    let word = |i: usize| memory.cache(bucket + i as u64);
-    for i in 0..2 {
-        if word(CACHE_TAGS + i) != tag {
-            continue;
+    for home in 0..CACHE_HOMES {
+        let bucket = bucket_of(memory.buckets(), dir, name.hash, home as u32);
+        if let Some(entry) = cached_in(memory, bucket, dir, name) {
+            return Some(entry);
         }
-        let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
-        let packed = u64::from(word(slot)) | u64::from(word(slot + 1)) << 32;
-        let is_it = packed >> CACHE_LENGTH_SHIFT == name.bytes as u64
-            && packed >> CACHE_DIR_SHIFT & 0xfff == dir >> 32
-            && (0..CACHED_NAME_WORDS).all(|k| word(slot + 2 + k) == name.word[k]);
-        if is_it && memory.version(word(CACHE_BLOCKS + i)) == Some(word(CACHE_VERSIONS + i)) {
-            let kind = (packed >> CACHE_KIND_SHIFT & 7) as u32;
-            let kind = if kind == 0 { FileKind::Fifo as u32 } else { kind << 1 };
-            return Some(Entry { ino: packed & (CACHED_INO - 1), kind, at: 0 });
+        if (0..2).any(|i| memory.cache(bucket + (CACHE_CLAIMS + i) as u64) == 0) {
+            break;
         }
+        fuel.spend(1);
     }
     None
+}
+
+/// Finds a name in one of its homes.
+fn cached_in<M: Memory>(memory: &M, bucket: u64, dir: u64, name: &ShortName) -> Option<Entry> {
+    let tag = dir as u32 ^ name.hash;
+    let word = |i: usize| memory.cache(bucket + i as u64);
+    // Of two slots with the tag, the one that `insert` tries first.
+    let i = (0..2).find(|i| word(CACHE_TAGS + i) == tag)?;
+    let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
+    let packed = u64::from(word(slot)) | u64::from(word(slot + 1)) << 32;
+    let is_it = packed >> CACHE_LENGTH_SHIFT == name.bytes as u64
+        && packed >> CACHE_DIR_SHIFT & 0xfff == dir >> 32
+        && (0..CACHED_NAME_WORDS).all(|k| word(slot + 2 + k) == name.word[k]);
+    let is_current = || memory.version(word(CACHE_BLOCKS + i)) == Some(word(CACHE_VERSIONS + i));
+    if !is_it || !is_current() {
+        return None;
+    }
+    let kind = (packed >> CACHE_KIND_SHIFT & 7) as u32;
+    let kind = if kind == 0 { FileKind::Fifo as u32 } else { kind << 1 };
+    Some(Entry { ino: packed & (CACHED_INO - 1), kind, at: 0 })
 }
 
 /// A directory cache on the host.
@@ -95,15 +114,14 @@ impl Cache {
         if self.words.is_empty() || is_long || dir >= CACHED_INO || entry.ino >= CACHED_INO {
             return;
         }
-        let at = bucket_of(self.buckets(), dir, name.hash) as usize;
-        let Some(bucket) = self.words.get_mut(at..at + BUCKET_WORDS as usize) else { return };
-        debug_assert_eq!(bucket.len(), CACHE_BUCKET_WORDS, "a bucket outside the cache");
         let tag = dir as u32 ^ name.hash;
-        let choice = (tag & 1) as usize;
         let claim = self.claim << 20 | tag & 0xf_ffff;
-        let mut is_late = false;
-        for n in 0..2 {
-            let i = choice ^ n;
+        let (buckets, mut is_late) = (self.buckets(), false);
+        for n in 0..2 * CACHE_HOMES {
+            let at = bucket_of(buckets, dir, name.hash, (n / 2) as u32) as usize;
+            let Some(bucket) = self.words.get_mut(at..at + BUCKET_WORDS as usize) else { return };
+            debug_assert_eq!(bucket.len(), CACHE_BUCKET_WORDS, "a bucket outside the cache");
+            let i = n % 2;
             let before = bucket[CACHE_CLAIMS + i];
             if before == claim {
                 return;
@@ -116,7 +134,7 @@ impl Cache {
             let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
             let is_current = memory.version(bucket[CACHE_BLOCKS + i]) == Some(bucket[CACHE_VERSIONS + i]);
             let is_free = bucket[slot + 1] >> (CACHE_LENGTH_SHIFT - 32) == 0 || !is_current;
-            if !is_free && bucket[CACHE_TAGS + i] != tag && (n == 0 || is_late) {
+            if !is_free && bucket[CACHE_TAGS + i] != tag && (n + 1 < 2 * CACHE_HOMES || is_late) {
                 continue;
             }
             let block = memory.block_number(entry.at);

@@ -1,8 +1,8 @@
 //! The directory-path table, as in `shaders/dir_table.glsl` and `shaders/learn.comp`.
 
 use crate::shared::layout::{
-    DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_LENGTH_BITS, DIR_PATH_MAX,
-    DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE,
+    DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_HOMES, DIR_LENGTH_BITS,
+    DIR_PATH_MAX, DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE, HOME_BITS,
 };
 use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
 use crate::twin::headers::memory::Memory;
@@ -28,6 +28,12 @@ impl DirPath<'_> {
     }
 }
 
+/// Returns the first word of one of the homes of a directory.
+fn dir_bucket_of(buckets: u32, hash: u32, home: u32) -> u64 {
+    let turned = hash.rotate_left(home * HOME_BITS as u32);
+    u64::from(bucket_number(turned, buckets)) * DIR_BUCKET_WORDS as u64
+}
+
 /// Finds a directory.
 pub(in crate::twin) fn known_directory<M: Memory>(
     memory: &M,
@@ -38,14 +44,18 @@ pub(in crate::twin) fn known_directory<M: Memory>(
         return None;
     }
     let hash = dir.hash(seed);
-    let bucket = u64::from(bucket_number(hash, memory.dir_buckets())) * DIR_BUCKET_WORDS as u64;
-    for slot in 0..2 {
-        let word = |field: usize| memory.dir_bucket(bucket + (slot * DIR_SLOT_WORDS + field) as u64);
-        let packed = word(DIR_WHERE);
-        let length = (packed & ((1 << DIR_LENGTH_BITS) - 1)) as usize;
-        if word(DIR_HASH) == hash && word(DIR_EPOCH) == memory.epoch() && length == dir.path.len() {
+    for home in 0..DIR_HOMES {
+        let bucket = dir_bucket_of(memory.dir_buckets(), hash, home as u32);
+        let word = |slot, field| memory.dir_bucket(bucket + (slot * DIR_SLOT_WORDS + field) as u64);
+        let is_living = |slot| word(slot, DIR_EPOCH) == memory.epoch();
+        if let Some(slot) = (0..2).find(|slot| word(*slot, DIR_HASH) == hash && is_living(*slot)) {
+            let packed = word(slot, DIR_WHERE);
+            let is_as_long = packed as usize & ((1 << DIR_LENGTH_BITS) - 1) == dir.path.len();
             let record = u64::from(packed >> DIR_LENGTH_BITS) * DIR_UNIT_WORDS as u64;
-            return compare_record(memory, record, dir);
+            return if is_as_long { compare_record(memory, record, dir) } else { None };
+        }
+        if !(0..2).all(is_living) {
+            break;
         }
     }
     None
@@ -103,9 +113,9 @@ impl DirTable {
     pub(in crate::twin) fn put(&mut self, seed: HashSeed, dir: &DirPath<'_>, ino: u64) {
         let hash = dir.hash(seed);
         let claim = self.claim << 20 | hash & 0xf_ffff;
-        let at = bucket_number(hash, self.buckets()) as usize * DIR_BUCKET_WORDS;
-        for n in 0..2 {
-            let at = at + (hash as usize & 1 ^ n) * DIR_SLOT_WORDS;
+        for n in 0..2 * DIR_HOMES {
+            let bucket = dir_bucket_of(self.buckets(), hash, (n / 2) as u32) as usize;
+            let at = bucket + n % 2 * DIR_SLOT_WORDS;
             let slot = &self.buckets[at..at + DIR_SLOT_WORDS];
             let before = slot[DIR_CLAIM];
             if before == claim {

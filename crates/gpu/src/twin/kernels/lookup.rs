@@ -3,6 +3,7 @@
 use crate::shared::limits::MAX_PATH_BYTES;
 use crate::twin::headers::cache::cached;
 use crate::twin::headers::dir_table::{DirPath, known_directory};
+use crate::twin::headers::fuel::Fuel;
 use crate::twin::headers::memory::Memory;
 use crate::twin::headers::name::ShortName;
 use crate::twin::kernels::walk::{Requests, ResumePoint, walk};
@@ -92,7 +93,8 @@ fn shortcut<M: Memory>(
         dir = known_directory(memory, query.seed, &above).ok_or(whole)?;
     }
     let open = ResumePoint { at: begin, dir, is_known: true, ..ResumePoint::default() };
-    let entry = cached(memory, dir, &ShortName::new(query.seed, name)).ok_or(open)?;
+    // The kernel has no fuel, and its loops few rounds.
+    let entry = cached(memory, &Fuel::new(0), dir, &ShortName::new(query.seed, name)).ok_or(open)?;
     if entry.kind == FileKind::Symlink as u32 && query.follow {
         return Err(open);
     }

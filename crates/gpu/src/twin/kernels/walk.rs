@@ -235,7 +235,7 @@ impl<M: Memory> PathLookup<'_, M> {
             if is_plain && end == rest.text.len() && begin > 1 {
                 self.request_learn(dir, begin - 1);
             }
-            let found = match cached(self.memory, dir, &ShortName::new(self.query.seed, &text)) {
+            let found = match cached(self.memory, self.fuel, dir, &ShortName::new(self.query.seed, &text)) {
                 Some(entry) => Some(Some(entry)),
                 None => {
                     let name = Name::new(self.query.seed, &text, self.fuel);
