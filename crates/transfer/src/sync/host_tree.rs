@@ -256,10 +256,20 @@ impl Tree for HostTree {
 impl Source for HostTree {
     fn read_whole(&self, file: &OwnedFd, node: &Node) -> std::result::Result<Option<Vec<u8>>, Failure> {
         // The extra byte shows that a file has grown.
-        let mut content = vec![0; node.meta.size as usize + 1];
-        let len = self.read(file, 0, &mut content)?;
+        let size = node.meta.size as usize;
+        let (mut content, mut len) = (vec![0; size + 1], 0);
+        while len <= size {
+            match pread(file, &mut content[len..], len as u64)? {
+                0 => break,
+                more => len += more,
+            }
+            // The attributes that are read next tell of an end that has moved.
+            if len == size {
+                break;
+            }
+        }
         content.truncate(len);
-        let is_whole = len as u64 == node.meta.size && !has_changed(file, &node.meta)?;
+        let is_whole = len == size && !has_changed(file, &node.meta)?;
         Ok(is_whole.then_some(content))
     }
 
