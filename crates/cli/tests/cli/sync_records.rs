@@ -120,7 +120,7 @@ fn a_volume_that_was_changed_is_compared_with_all_in_it() {
     let v = &synced.v;
     let image = text(&v.image);
     let changes: [&[&str]; 4] = [
-        &["xattr", image, "set", "/in/d/b", "user.of", "value"],
+        &["xattr", image, "set", "user.of", "value", "/in/d/b"],
         &["chmod", image, "600", "/in/g/h"],
         &["rm", image, "/in/d/e/f"],
         // Elsewhere in the volume, too: the record knows of no place.
