@@ -112,7 +112,7 @@ pub(crate) fn sync_host_tree(
     })?;
     let mut found = found.into_inner();
     found.sort_by(Difference::by_path);
-    let SyncCounts { compared, added, replaced, attributes, linked, removed, renamed } = counts;
+    let SyncCounts { compared, added, replaced, attributes, linked, removed, renamed, .. } = counts;
     let numbers = [compared, added, replaced, attributes, linked, removed, renamed];
     Ok((parts(report)?, numbers, found.into_iter().map(difference_parts).collect()))
 }

@@ -86,10 +86,16 @@ fn execute(command: Program) -> u8 {
                 VolumeCommand::Sync(sync) if sync.is_watch() => {
                     exit_code(watch::follow(sync, &Followed { image: &image, sync }))
                 }
-                command => match (on_image(&image, command), command.publishes()) {
-                    (code, Some(after)) if code <= exit::PARTIAL => code.max(publish(&image, after)),
-                    (code, _) => code,
-                },
+                command => {
+                    let code = on_image(&image, command);
+                    if let VolumeCommand::Sync(sync) = command {
+                        sync.keep_record();
+                    }
+                    match command.publishes() {
+                        Some(after) if code <= exit::PARTIAL => code.max(publish(&image, after)),
+                        _ => code,
+                    }
+                }
             }
         }
         Program::Shell(shell) => {
@@ -139,7 +145,10 @@ struct Followed<'f> {
 
 impl Follow for Followed<'_> {
     fn round(&self, sync: SyncTree) -> u8 {
-        on_image(self.image, &VolumeCommand::Sync(sync))
+        // All rounds share the record.
+        let code = on_image(self.image, &VolumeCommand::Sync(sync));
+        self.sync.keep_record();
+        code
     }
 
     fn publish(&self) -> u8 {

@@ -66,6 +66,16 @@ pub trait FileSystem: Sync {
     fn mknod(&self, dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Result<Attr>;
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr>;
 
+    /// Creates a file with its content and attributes in one step; `None` also where the implementation has
+    /// no such step.
+    ///
+    /// # Errors
+    /// As [`Volume::create_whole`].
+    fn create_whole(&self, dir: Ino, name: &[u8], content: &[u8], set: &SetAttr) -> Result<Option<Attr>> {
+        let _ = (dir, name, content, set);
+        Ok(None)
+    }
+
     /// Makes a directory and the missing ones above it.
     ///
     /// # Errors
@@ -158,6 +168,10 @@ impl FileSystem for Volume {
 
     fn create_file(&self, dir: Ino, name: &[u8], perm: u16) -> Result<Attr> {
         self.create_file(OWNER, dir, name, perm)
+    }
+
+    fn create_whole(&self, dir: Ino, name: &[u8], content: &[u8], set: &SetAttr) -> Result<Option<Attr>> {
+        self.create_whole(OWNER, dir, name, content, set)
     }
 
     fn mknod(&self, dir: Ino, name: &[u8], kind: FileKind, perm: u16, rdev: u64) -> Result<Attr> {

@@ -89,6 +89,7 @@ pub use file_system::FileSystem;
 pub use inspection::group_use::GroupUse;
 pub use inspection::scrub::{ScrubReport, WrongBlock, WrongContent};
 pub use inspection::snapshot::VolumeSnapshot;
+pub use inspection::stamp::VolumeStamp;
 #[cfg(feature = "_testing")]
 pub use inspection::unchecked::Unchecked;
 pub use inspection::used::UsedBlocks;

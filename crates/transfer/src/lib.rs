@@ -85,8 +85,9 @@ pub use running::report::{
     Counts, EXIT_DAMAGED, EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTLY, EXIT_STOPPED, Problem, Report,
 };
 pub use sync::{
-    Aspects, Change, Depth, Difference, Filter, Letters, Scope, Side, SyncCounts, SyncOptions, SyncReport,
-    TreeWatch, UnequalLinks, UnpackedArchive, WatchOutcome, diff_trees, sync_tree, unpack_archive,
+    Aspects, Change, Depth, Difference, Filter, ImageState, LastSync, Letters, Scope, Side, SyncCounts,
+    SyncOptions, SyncReport, TreeWatch, UnequalLinks, UnpackedArchive, WatchOutcome, diff_trees, sync_tree,
+    unpack_archive,
 };
 pub use vocabulary::error::{Error, Result};
 pub use vocabulary::name::shown;

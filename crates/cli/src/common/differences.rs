@@ -172,6 +172,7 @@ pub fn as_json(report: &SyncReport) -> serde_json::Value {
     let mut object = transfer::as_json(&report.report);
     for (key, count) in [
         ("compared", c.compared),
+        ("passed_over", c.passed_over),
         ("added", c.added),
         ("replaced", c.replaced),
         ("attributes", c.attributes),
@@ -217,6 +218,7 @@ pub fn print_stats(context: &mut Context<'_, impl FileSystem>, report: &SyncRepo
     let seconds = report.report.elapsed.as_secs_f64().max(1e-9);
     for (what, number) in [
         ("names compared", c.compared),
+        ("of these passed over", c.passed_over),
         ("names added", c.added),
         ("names replaced", c.replaced),
         ("names with other attributes", c.attributes),

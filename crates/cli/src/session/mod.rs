@@ -12,4 +12,5 @@ pub mod mounted;
 pub mod new_file;
 pub mod publication;
 pub mod receipts;
+pub mod sync_record;
 pub mod users;

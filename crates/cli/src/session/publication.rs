@@ -30,7 +30,7 @@ pub struct StoreArgs {
     /// Size of the local cache [default: 10G]
     #[arg(long, global = true, hide_short_help = true, value_name = "SIZE", value_parser = cache_size)]
     cache_size: Option<u64>,
-    /// Keep nothing in a local cache
+    /// Keep nothing in a local cache, and use nothing of it
     #[arg(long, global = true, hide_short_help = true)]
     no_cache: bool,
     /// Server of a store that speaks the protocol of S3, GCS or Azure, such as http://localhost:9000
@@ -87,6 +87,14 @@ impl StoreArgs {
         Ok(())
     }
 
+    /// The directory of the local cache; `None` where there is none.
+    fn directory(&self) -> Option<PathBuf> {
+        if self.no_cache {
+            return None;
+        }
+        self.cache_dir.clone().or_else(|| default_cache().ok())
+    }
+
     /// Opens the local cache; `None` where there is none. One that was not asked for by name need not work.
     fn cache(&self) -> Result<Option<Arc<Cache>>, Failure> {
         if self.no_cache {
@@ -109,6 +117,11 @@ impl StoreArgs {
             }
         }
     }
+}
+
+/// The directory of this user's local cache; `None` where the command line wants none, or there is none.
+pub fn cache_directory() -> Option<PathBuf> {
+    StoreArgs::get().directory()
 }
 
 /// The options of this process as arguments for another one.

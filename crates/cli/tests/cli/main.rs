@@ -38,6 +38,7 @@ mod security;
 mod server;
 mod shell;
 mod sync;
+mod sync_records;
 mod synopsis;
 mod terminal;
 mod transports;

@@ -5,6 +5,7 @@
 mod checksums;
 mod copy;
 pub(crate) mod hold;
+mod new_file;
 pub(crate) mod ops;
 pub(crate) mod pieces;
 mod reclaim;

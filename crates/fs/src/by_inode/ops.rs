@@ -379,7 +379,7 @@ impl Volume {
     }
 
     /// Notifies the listener of a name that was made or removed.
-    fn notify_name<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
+    pub(super) fn notify_name<T>(&self, dir: Ino, name: &[u8], done: Result<T>) -> Result<T> {
         if done.is_ok() {
             self.notify(&[Changed::Name { dir, name }, Changed::Inode(dir)]);
         }

@@ -6,6 +6,7 @@ pub(crate) mod group_use;
 mod inspect;
 pub(crate) mod scrub;
 pub(crate) mod snapshot;
+pub(crate) mod stamp;
 #[cfg(feature = "_testing")]
 pub(crate) mod unchecked;
 pub(crate) mod used;

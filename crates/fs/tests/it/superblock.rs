@@ -212,3 +212,32 @@ fn copies_of_two_volumes_are_damage_and_the_first_counts() {
     let report = volume.check(false, &|_, _| {}).expect("check");
     assert!(matches!(&report.findings[..], [only] if only.invariant == "superblock-copy"));
 }
+
+#[test]
+fn the_stamp_tells_of_each_session_that_changes_the_volume() {
+    let (dir, image) = image();
+    let on_disk = || {
+        let file = std::fs::File::open(&image).expect("a file");
+        VolumeStamp::of_image(&file).expect("read").expect("a superblock")
+    };
+    let first = on_disk();
+    assert!(first.is_closed);
+    // A session that changes nothing writes nothing.
+    let times = || image.metadata().and_then(|file| file.modified()).expect("a time");
+    let before = times();
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    assert_eq!(volume.read_file("/f").expect("read"), b"content");
+    volume.sync().expect("sync");
+    assert_eq!(volume.stamp(), first);
+    volume.close().expect("close");
+    assert_eq!((on_disk(), times()), (first, before));
+    let volume = Volume::open(&image, Access::Write).expect("open");
+    volume.write_file("/g", b"more").expect("write");
+    let open = VolumeStamp { sequence: first.sequence + 1, is_closed: false, ..first };
+    assert_eq!((volume.stamp(), on_disk()), (open, open));
+    volume.close().expect("close");
+    assert_eq!(on_disk(), VolumeStamp { sequence: first.sequence + 2, ..first });
+    std::fs::write(dir.path().join("other"), vec![0; 1 << 16]).expect("write");
+    let other = std::fs::File::open(dir.path().join("other")).expect("a file");
+    assert_eq!(VolumeStamp::of_image(&other).expect("read"), None);
+}

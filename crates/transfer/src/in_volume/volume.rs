@@ -28,6 +28,11 @@ impl TargetDir {
         Ok(TargetDir { ino, hands_down })
     }
 
+    /// True where new inodes get nothing from it.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.hands_down
+    }
+
     /// Takes from a new inode the lists that it got from this directory: it gets those of its source.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub(crate) struct HostMeta {
     pub(crate) sectors: u64,
     pub(crate) rdev: u64,
     pub(crate) mtime: Time,
+    /// Time of the last change of the inode, which no program sets.
+    pub(crate) ctime: Time,
     pub(crate) atime: Time,
 }
 
@@ -42,6 +44,7 @@ impl From<&Attr> for HostMeta {
             sectors: attr.blocks.saturating_mul(8),
             rdev: attr.rdev,
             mtime: attr.mtime,
+            ctime: attr.ctime,
             atime: attr.atime,
         }
     }
@@ -85,6 +88,7 @@ impl HostMeta {
             sectors: stat.st_blocks as u64,
             rdev: stat.st_rdev as u64,
             mtime: Time::from_parts(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            ctime: Time::from_parts(stat.st_ctime as i64, stat.st_ctime_nsec as u32),
             atime: Time::from_parts(stat.st_atime as i64, stat.st_atime_nsec as u32),
         })
     }

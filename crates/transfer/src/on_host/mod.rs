@@ -2,6 +2,7 @@
 //!
 //! It follows no link that it did not make, and knows no volume.
 
+pub(crate) mod change_times;
 pub(crate) mod host;
 pub(crate) mod host_attributes;
 pub(crate) mod hostdir;

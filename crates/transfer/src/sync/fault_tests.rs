@@ -68,6 +68,21 @@ impl Tree for Faulty<'_> {
         self.host.names(job, buffers, dir, each)
     }
 
+    fn number(&self, dir: &Self::Dir) -> Ino {
+        self.host.number(dir)
+    }
+
+    fn each_node(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        each: &mut dyn FnMut(&CStr, &Node),
+    ) -> Answer<()> {
+        self.call(Call::Names, dir, c"")?;
+        self.host.each_node(job, buffers, dir, each)
+    }
+
     fn node(&self, dir: &Self::Dir, name: &Name) -> Answer<Node> {
         self.call(Call::Node, dir, &name.name)?;
         self.host.node(dir, name)
@@ -123,6 +138,10 @@ impl Source for Faulty<'_> {
 
     fn xattrs_of(&self, buffers: &mut Buffers, file: &FaultyFile) -> Answer<Xattrs> {
         self.host.xattrs_of(buffers, &file.0)
+    }
+
+    fn terms(&self) -> Option<Vec<Vec<u8>>> {
+        self.host.terms()
     }
 
     fn refused(&self) -> u64 {
@@ -351,7 +370,7 @@ fn a_comparison_names_the_side_that_failed() {
     let job = TransferJob::new(control());
     let options = SyncOptions { checksum: true, ..options() };
     let comparison = TreeComparison { job: &job, options: &options, finds_removed: true, receiver: &|_| () };
-    comparison.run((&a, a.top()), (&b, Some(top).unzip()), &NoEffect);
+    comparison.run((&a, a.top()), (&b, Some(top).unzip()), &NoEffect, None);
     let problems = job.report("the host").problems;
     assert_eq!((fails.into_inner(), problems.len()), (1, 1), "{problems:?}");
     assert!(problems[0].path.ends_with(b"b/f"), "{problems:?}");

@@ -140,6 +140,37 @@ impl Tree for HostTree {
         Ok(())
     }
 
+    fn number(&self, dir: &Self::Dir) -> Ino {
+        Ino(dir.id().ino)
+    }
+
+    fn each_node(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        each: &mut dyn FnMut(&CStr, &Node),
+    ) -> std::result::Result<(), Failure> {
+        let fd = self.fd(dir)?;
+        seek(&*fd, SeekFrom::Start(0))?;
+        let mut entries = RawDir::new(&*fd, &mut buffers.entries[..]);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                match statat(&*fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => each(name, &node(&stat)?),
+                    Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            if entries.is_buffer_empty() && job.should_stop() {
+                return Err(Failure::Stopped);
+            }
+        }
+        Ok(())
+    }
+
     fn node(&self, dir: &Self::Dir, name: &Name) -> std::result::Result<Node, Failure> {
         let fd = self.fd(dir)?;
         Ok(node(&statat(&*fd, &*name.name, AtFlags::SYMLINK_NOFOLLOW)?)?)
@@ -225,15 +256,29 @@ impl Tree for HostTree {
 impl Source for HostTree {
     fn read_whole(&self, file: &OwnedFd, node: &Node) -> std::result::Result<Option<Vec<u8>>, Failure> {
         // The extra byte shows that a file has grown.
-        let mut content = vec![0; node.meta.size as usize + 1];
-        let len = self.read(file, 0, &mut content)?;
+        let size = node.meta.size as usize;
+        let (mut content, mut len) = (vec![0; size + 1], 0);
+        while len <= size {
+            match pread(file, &mut content[len..], len as u64)? {
+                0 => break,
+                more => len += more,
+            }
+            // The attributes that are read next tell of an end that has moved.
+            if len == size {
+                break;
+            }
+        }
         content.truncate(len);
-        let is_whole = len as u64 == node.meta.size && !has_changed(file, &node.meta)?;
+        let is_whole = len == size && !has_changed(file, &node.meta)?;
         Ok(is_whole.then_some(content))
     }
 
     fn xattrs_of(&self, buffers: &mut Buffers, file: &OwnedFd) -> std::result::Result<Xattrs, Failure> {
         Ok(self.read_xattrs(buffers, &XattrTarget::Open(file)))
+    }
+
+    fn terms(&self) -> Option<Vec<Vec<u8>>> {
+        super::terms::of_host(&*self.fd(&self.top).ok()?)
     }
 
     fn refused(&self) -> u64 {

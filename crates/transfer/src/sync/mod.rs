@@ -13,7 +13,9 @@
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `difference`, `node`, `filter`, `scope`, `unequal_links`, `options`, `report` | words of both sides, and of callers |
+//! | `difference`, `node`, `filter`, `scope`, `unequal_links` | words of both sides, and of callers |
+//! | `fingerprint`, `last_sync`, `terms` | the record of the last sync, by which directories are passed over |
+//! | `options`, `report` | what callers say and hear |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree`, `archive_tree` | the interface of a side; a directory of the host, of a volume; an archive |
 //! | `content`, `links`, `listing`, `old_names`, `pair`, `walk_order`, `effect` | parts of the comparison |
@@ -29,8 +31,10 @@ mod failure;
 #[cfg(test)]
 mod fault_tests;
 mod filter;
+mod fingerprint;
 mod host_tree;
 mod into_volume;
+mod last_sync;
 mod links;
 mod listing;
 mod node;
@@ -39,6 +43,7 @@ mod options;
 mod pair;
 mod report;
 mod scope;
+mod terms;
 mod tree;
 mod unequal_links;
 mod volume_tree;
@@ -50,7 +55,7 @@ use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob};
 use crate::vocabulary::error::{Error, Result};
 use effect::{Effect, NoEffect};
-use engine::{Apart, Engine, Receiver};
+use engine::{Apart, Engine, Receiver, Recording};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
@@ -68,6 +73,7 @@ use volume_tree::VolumeTree;
 pub use archive_tree::{UnpackedArchive, unpack_archive};
 pub use difference::{Aspects, Change, Difference, Letters};
 pub use filter::Filter;
+pub use last_sync::{ImageState, LastSync};
 pub use options::SyncOptions;
 pub use report::{SyncCounts, SyncReport};
 pub use scope::{Depth, Scope};
@@ -117,7 +123,8 @@ impl Follower<'_> {
         let comparison = TreeComparison { job: &job, options, finds_removed: options.delete, receiver };
         let before = VolumeTree::find(volume, dest)?;
         if options.dry_run {
-            let counts = comparison.run((a, top), (&before, before.top().unzip()), &NoEffect);
+            let recording = self.recording(a, &top.1, before.top());
+            let counts = comparison.run((a, top), (&before, before.top().unzip()), &NoEffect, recording);
             return Ok(SyncReport { report: job.report("the source"), ..counts });
         }
         destination(volume, dest)?;
@@ -126,9 +133,41 @@ impl Follower<'_> {
         let effect = IntoVolume { job: &job, volume, a, commits: &commits };
         // A new directory has no names, and gets all attributes.
         let old = before.top().map(|(_, node)| node);
-        let counts = comparison.run((a, top), (&b, (b.top().map(|(dir, _)| dir), old)), &effect);
+        let recording = self.recording(a, &top.1, b.top());
+        let counts = comparison.run((a, top), (&b, (b.top().map(|(dir, _)| dir), old)), &effect, recording);
         job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
-        Ok(SyncReport { report: commits.finish(job, "the source or the volume"), ..counts })
+        let report = commits.finish(job, "the source or the volume");
+        let is_same = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
+        if let Some(recording) = recording.filter(|_| is_same && a.refused() == 0) {
+            recording.last.complete();
+        }
+        Ok(SyncReport { report, ..counts })
+    }
+
+    /// The use of the record of the last sync; `None` where there is none, or this one is not recorded.
+    fn recording<A: Source>(
+        &self,
+        a: &A,
+        top: &Node,
+        dest: Option<(volume_tree::VolumeDir, Node)>,
+    ) -> Option<Recording<'_>> {
+        let SyncOptions { delete, checksum, dry_run, one_file_system, filter, scope, .. } = self.options;
+        let last = self.options.last_sync.as_deref()?;
+        // A filter leaves names out by their paths, which no record has.
+        if !filter.is_empty() || !scope.is_whole() {
+            return None;
+        }
+        let rules = [u8::from(*delete), u8::from(*one_file_system)];
+        let dest = dest.map_or(0, |(dir, _)| dir.ino.0).to_le_bytes();
+        let of_source = a.terms()?;
+        let mut terms: Vec<&[u8]> = of_source.iter().map(Vec::as_slice).collect();
+        terms.extend([&rules[..], &dest[..]]);
+        let terms = last.hash(&terms);
+        if !dry_run {
+            last.begin(terms);
+        }
+        let is_used = !checksum && last.has_terms(terms);
+        Some(Recording { last, dev: top.meta.id.dev, is_used, is_made: !dry_run })
     }
 }
 
@@ -181,16 +220,16 @@ pub fn diff_trees(
     let doing = "cannot compare";
     let counts = match (from.open(doing)?, to.open(doing)?) {
         (OpenSide::Host(a), OpenSide::Host(b)) => {
-            comparison.run((&a, a.top()), (&b, Some(b.top()).unzip()), &NoEffect)
+            comparison.run((&a, a.top()), (&b, Some(b.top()).unzip()), &NoEffect, None)
         }
         (OpenSide::Host(a), OpenSide::Volume(b)) => {
-            comparison.run((&a, a.top()), (&b, Some(there(&b)?).unzip()), &NoEffect)
+            comparison.run((&a, a.top()), (&b, Some(there(&b)?).unzip()), &NoEffect, None)
         }
         (OpenSide::Volume(a), OpenSide::Host(b)) => {
-            comparison.run((&a, there(&a)?), (&b, Some(b.top()).unzip()), &NoEffect)
+            comparison.run((&a, there(&a)?), (&b, Some(b.top()).unzip()), &NoEffect, None)
         }
         (OpenSide::Volume(a), OpenSide::Volume(b)) => {
-            comparison.run((&a, there(&a)?), (&b, Some(there(&b)?).unzip()), &NoEffect)
+            comparison.run((&a, there(&a)?), (&b, Some(there(&b)?).unzip()), &NoEffect, None)
         }
     };
     Ok(SyncReport { report: job.report("the host"), ..counts })
@@ -219,6 +258,7 @@ impl TreeComparison<'_> {
         (a, top_a): (&A, (A::Dir, Node)),
         (b, (top_b, old)): (&B, (Option<B::Dir>, Option<Node>)),
         effect: &E,
+        recording: Option<Recording<'_>>,
     ) -> SyncReport {
         let TreeComparison { job, options, finds_removed, receiver } = *self;
         if let Some(expected) = a.expected().or_else(|| b.expected()) {
@@ -243,6 +283,7 @@ impl TreeComparison<'_> {
             tally,
             waiting,
             apart,
+            recording,
         };
         let made = old.is_none().then_some(Change::Added);
         let part = if made.is_some() { ComparedPart::All } else { options.scope.part(b"") };

@@ -1,6 +1,7 @@
 //! Options of a sync and of a comparison.
 
 use super::filter::Filter;
+use super::last_sync::LastSync;
 use super::scope::Scope;
 use super::unequal_links::UnequalLinks;
 use crate::on_host::hostdir::FileId;
@@ -29,6 +30,11 @@ pub struct SyncOptions {
     pub scope: Scope,
     /// Files whose numbers of names differ, as syncs of the whole tree have left them: for syncs of parts.
     pub unequal_links: Option<Arc<UnequalLinks>>,
+    /// The record of the last sync: directories of the host that are as they were then are not compared,
+    /// where nothing is left out, the whole tree is looked at, and no content is compared. The volume has to
+    /// be as that sync has left it, which the caller knows. A sync that changes something begins the next
+    /// record.
+    pub last_sync: Option<Arc<LastSync>>,
     /// Names of files that have several names come after all others, sorted by path, on one thread. So a list
     /// of the differences is the same each time, and for a dry run and the sync that follows it: otherwise
     /// the first name that a thread meets stays, and the others join it. The names that wait take memory.

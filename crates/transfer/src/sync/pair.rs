@@ -1,11 +1,13 @@
 //! The same directory in both trees, of which a part is still to be compared.
 
 use super::difference::{Aspects, Change};
+use super::fingerprint::Fingerprint;
 use super::node::Node;
 use super::old_names::{SharedDir, TakenName};
 use super::scope::ComparedPart;
 use super::tree::Tree;
 use crate::running::pending_tasks::PendingTasks;
+use lanefs_sync::lock::Mutex;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +32,8 @@ pub(super) struct Pair<A: Tree, B: Tree> {
     pub(super) part: ComparedPart,
     /// The attributes that differ, once they are compared.
     pub(super) aspects: OnceLock<Aspects>,
+    /// The fingerprint, where the directory is to be recorded.
+    fingerprint: OnceLock<Mutex<Fingerprint>>,
     touched: AtomicBool,
     /// Something below has content that could not be compared.
     is_doubtful: AtomicBool,
@@ -66,6 +70,7 @@ impl<A: Tree, B: Tree> Pair<A, B> {
             reads_content,
             part,
             aspects: OnceLock::new(),
+            fingerprint: OnceLock::new(),
             touched: AtomicBool::new(false),
             is_doubtful: AtomicBool::new(false),
             tasks: PendingTasks::one(),
@@ -84,6 +89,18 @@ impl<A: Tree, B: Tree> Pair<A, B> {
         parts.retain(|part| !part.is_empty());
         parts.reverse();
         parts.join(&b'/')
+    }
+
+    /// Begins the fingerprint of the directory.
+    pub(super) fn begin_fingerprint(&self, fingerprint: Fingerprint) {
+        let _ = self.fingerprint.set(Mutex::new(fingerprint));
+    }
+
+    /// Uses the fingerprint, if the directory is to be recorded.
+    pub(super) fn with_fingerprint(&self, f: impl FnOnce(&mut Fingerprint)) {
+        if let Some(fingerprint) = self.fingerprint.get() {
+            f(&mut fingerprint.lock());
+        }
     }
 
     /// Names in the directory were changed.

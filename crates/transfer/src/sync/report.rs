@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 pub struct SyncCounts {
     /// Names of the source that were compared, including the top directory.
     pub compared: u64,
+    /// Those of them whose directories are as the last sync has found them, so that they were not looked up
+    /// in the tree that follows.
+    pub passed_over: u64,
     /// Names that were added.
     pub added: u64,
     /// Names whose file was replaced, because its content or its type differed.
@@ -47,6 +50,7 @@ pub struct SyncReport {
 /// A counter for each kind of difference.
 #[derive(Default)]
 pub(super) struct Tally {
+    passed_over: AtomicU64,
     added: AtomicU64,
     replaced: AtomicU64,
     attributes: AtomicU64,
@@ -66,6 +70,10 @@ impl Tally {
         self.has_links.load(Relaxed)
     }
 
+    pub(super) fn pass_over(&self, names: u64) {
+        self.passed_over.fetch_add(names, Relaxed);
+    }
+
     pub(super) fn count(&self, change: Change) {
         let counter = match change {
             Change::Added => &self.added,
@@ -81,6 +89,7 @@ impl Tally {
     pub(super) fn counts(&self, compared: u64) -> SyncCounts {
         SyncCounts {
             compared,
+            passed_over: self.passed_over.load(Relaxed),
             added: self.added.load(Relaxed),
             replaced: self.replaced.load(Relaxed),
             attributes: self.attributes.load(Relaxed),

@@ -62,6 +62,19 @@ pub(crate) trait Tree: Sync {
         each: &mut dyn FnMut(&CStr, FileKind, u64),
     ) -> Result<(), Failure>;
 
+    /// Returns the inode number of a directory.
+    fn number(&self, dir: &Self::Dir) -> Ino;
+
+    /// Lists a directory with its files, in no order: calls `each` with a name and its file. A name that is
+    /// gone meanwhile is left out.
+    fn each_node(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &Self::Dir,
+        each: &mut dyn FnMut(&CStr, &Node),
+    ) -> Result<(), Failure>;
+
     /// Returns the file of a name.
     fn node(&self, dir: &Self::Dir, name: &Name) -> Result<Node, Failure>;
 
@@ -107,6 +120,11 @@ pub(crate) trait Source: Tree {
     /// Reads the extended attributes of a file that is open: those of the content, whatever has its name by
     /// now.
     fn xattrs_of(&self, buffers: &mut Buffers, file: &Self::File) -> Result<Xattrs, Failure>;
+
+    /// The terms by which this side answers; `None` where a sync from it is not recorded.
+    fn terms(&self) -> Option<Vec<Vec<u8>>> {
+        None
+    }
 
     /// Returns the number of extended attributes that the side refused to give, or that transfers do not
     /// keep.

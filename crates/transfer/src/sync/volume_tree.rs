@@ -172,6 +172,30 @@ impl Tree for VolumeTree<'_> {
         }
     }
 
+    fn number(&self, dir: &VolumeDir) -> Ino {
+        dir.ino
+    }
+
+    fn each_node(
+        &self,
+        job: &TransferJob<'_>,
+        buffers: &mut Buffers,
+        dir: &VolumeDir,
+        each: &mut dyn FnMut(&CStr, &Node),
+    ) -> std::result::Result<(), Failure> {
+        let mut names = Vec::new();
+        self.names(job, buffers, dir, &mut |name, kind, ino| {
+            names.push(Name { name: name.to_owned(), kind, ino });
+        })?;
+        let nodes = self.nodes(dir, &names.iter().collect::<Vec<_>>())?;
+        for (name, node) in names.iter().zip(nodes) {
+            if let Some(node) = node {
+                each(&name.name, &node);
+            }
+        }
+        Ok(())
+    }
+
     fn node(&self, dir: &VolumeDir, name: &Name) -> std::result::Result<Node, Failure> {
         let found = self.nodes(dir, &[name])?.into_iter().flatten().next();
         found.ok_or(Failure::Volume(Code::NotFound.into()))

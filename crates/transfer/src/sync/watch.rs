@@ -76,8 +76,9 @@ struct WatchWalk {
 
 struct UnseenDir {
     parent: Arc<HostDir>,
+    /// The watch of the parent.
+    above: i32,
     name: CString,
-    path: Vec<u8>,
 }
 
 /// The findings of a wait.
@@ -201,12 +202,12 @@ impl TreeWatch {
         let Event { watch, what, name } = event;
         if what.contains(ReadFlags::IGNORED) {
             // The kernel gives no number twice.
-            if self.dirs.remove(watch).is_some_and(|dir| dir.is_empty()) {
+            if self.dirs.remove(watch) == Some(true) {
                 self.id = None;
             }
             return Ok(());
         }
-        let Some(dir) = self.dirs.get(watch).cloned() else { return Ok(()) };
+        let Some(dir) = self.dirs.path(watch) else { return Ok(()) };
         if what.contains(ReadFlags::UNMOUNT) && dir.is_empty() {
             return Err(self.gone());
         }
@@ -244,23 +245,38 @@ impl TreeWatch {
     fn add(&mut self, dir: &[u8], interrupt: &dyn Fn() -> bool) -> Result<()> {
         let buffer = vec![MaybeUninit::uninit(); NAMES_BYTES];
         let mut walk = WatchWalk { open: OpenDirs::new(), waiting: Vec::new(), buffer };
-        let mut next = (dir.to_vec(), self.find(&walk.open, dir));
+        let at = dir.iter().rposition(|byte| *byte == b'/');
+        let above = match (dir, at) {
+            (b"", _) => None,
+            // The directory above has a watch: it has just told of this one.
+            (_, at) => match self.dirs.find(at.map_or(b"", |at| &dir[..at])) {
+                None => return Ok(()),
+                above => above,
+            },
+        };
+        let name = dir[at.map_or(0, |at| at + 1)..].to_vec();
+        let mut next = (above, name, self.find(&walk.open, dir));
         loop {
-            let (path, found) = next;
-            match found.and_then(|dir| self.watch(&mut walk, &dir, &path)) {
+            let (above, name, found) = next;
+            match found.and_then(|dir| self.watch(&mut walk, &dir, above, &name)) {
                 Err(Errno::NOSPC) => return Err(self.too_many()),
                 Err(Errno::STALE) => {}
-                Err(errno) if path.is_empty() => return Err(self.cannot(errno)),
-                Err(Errno::ACCESS) => self.dirs.add_closed(path),
+                Err(errno) if above.is_none() => return Err(self.cannot(errno)),
+                Err(Errno::ACCESS) => self.dirs.add_closed(self.below(above, &name)),
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(cannot_watch(&self.path(&path), errno)),
+                Err(errno) => return Err(cannot_watch(&self.path(&self.below(above, &name)), errno)),
             }
-            let Some(UnseenDir { parent, name, path }) = walk.waiting.pop() else { return Ok(()) };
+            let Some(UnseenDir { parent, above, name }) = walk.waiting.pop() else { return Ok(()) };
             if interrupt() {
                 return Ok(());
             }
-            next = (path, self.enter(&walk.open, &parent, name));
+            next = (Some(above), name.to_bytes().to_vec(), self.enter(&walk.open, &parent, name));
         }
+    }
+
+    /// The path of a name in a directory that is watched.
+    fn below(&self, above: Option<i32>, name: &[u8]) -> Vec<u8> {
+        under(&above.and_then(|above| self.dirs.path(above)).unwrap_or_default(), name)
     }
 
     /// Opens a directory. The top may be a link to it; `ESTALE` where it is another one than before.
@@ -282,16 +298,23 @@ impl TreeWatch {
         Ok(HostDir::below(open, parent, name, id, Arc::new(fd)))
     }
 
-    /// Watches one directory, and finds those in it.
-    fn watch(&mut self, walk: &mut WatchWalk, dir: &Arc<HostDir>, path: &[u8]) -> io::Result<()> {
+    /// Watches one directory, and finds those in it. `above`: the watch of the directory above, if it is not
+    /// the top.
+    fn watch(
+        &mut self,
+        walk: &mut WatchWalk,
+        dir: &Arc<HostDir>,
+        above: Option<i32>,
+        name: &[u8],
+    ) -> io::Result<()> {
         let fd = dir.fd(&walk.open)?;
         // The watch comes before the list: a directory that is made in between is in one of both.
         let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let number = inotify::add_watch(&self.queue, by_descriptor, WATCHED)?;
-        if path.is_empty() {
+        if above.is_none() {
             self.id = Some(dir.id());
         }
-        self.dirs.add(number, path.to_vec());
+        self.dirs.add(number, above, name);
         let mut entries = RawDir::new(&*fd, &mut walk.buffer[..]);
         while let Some(entry) = entries.next() {
             let entry = entry?;
@@ -301,9 +324,9 @@ impl TreeWatch {
             if !may_be_dir || matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let path = under(path, name.to_bytes());
-            if !self.filter.leaves_out(&path, true) {
-                walk.waiting.push(UnseenDir { parent: dir.clone(), name: name.to_owned(), path });
+            let is_out = || self.filter.leaves_out(&dir.path_below_top(name.to_bytes()), true);
+            if self.filter.is_empty() || !is_out() {
+                walk.waiting.push(UnseenDir { parent: dir.clone(), above: number, name: name.to_owned() });
             }
         }
         Ok(())

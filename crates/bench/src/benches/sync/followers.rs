@@ -144,8 +144,10 @@ impl Follower {
         let content = places.tree.join("");
         let command = match self {
             Follower::Lanefs => {
-                let image = places.image(self);
-                places.lanefs(&["sync".as_ref(), "--delete".as_ref(), image.as_ref(), tree, "/".as_ref()])
+                let (image, cache) = (places.image(self), places.temp.join("cache"));
+                let mut command = places.lanefs(&["sync".as_ref(), "--delete".as_ref(), image.as_ref()]);
+                command.args([tree, "/".as_ref()]).arg("--cache-dir").arg(cache);
+                command
             }
             Follower::Import => {
                 let image = places.image(self);

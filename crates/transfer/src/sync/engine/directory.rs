@@ -6,6 +6,7 @@ use crate::running::queue::Queue;
 use crate::sync::difference::Change;
 use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
+use crate::sync::fingerprint::Fingerprint;
 use crate::sync::listing::{Listing, Segment};
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
@@ -24,8 +25,12 @@ pub(super) const TASK_NAMES: usize = 256;
 type Matched = (Listing, Listing);
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
-    pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
-        count(&self.job.counters.compared);
+    pub(super) fn compared_directory(
+        &self,
+        queue: &Queue<Task<A, B>>,
+        buffers: &mut Buffers,
+        pair: &Arc<Pair<A, B>>,
+    ) {
         if let Err((side, failure)) = self.compare_directory(buffers, pair) {
             pair.doubt();
             return self.failed(&pair.path(b""), side, failure);
@@ -186,7 +191,9 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 return self.drop_doubtful(buffers, pair, &both);
             }
         };
+        self.add_to_fingerprint(pair, &both.a.name, &node);
         if self.options.skip.contains(&node.meta.id) {
+            pair.with_fingerprint(Fingerprint::spoil);
             let path = shown(&self.a.path(&path()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }

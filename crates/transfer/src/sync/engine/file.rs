@@ -4,6 +4,7 @@ use super::{Both, Engine, WhichTree};
 use crate::sync::difference::{Aspects, Change};
 use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
+use crate::sync::fingerprint::Fingerprint;
 use crate::sync::links::First;
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::Pair;
@@ -30,7 +31,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             }
         };
         if let Some(there) = &there {
-            self.compare_numbers_of_names(node, there);
+            self.compare_numbers_of_names(pair, node, there);
         }
         let place = self.place(buffers, pair, both, node, there);
         let is_done = if node.meta.links > 1 {
@@ -53,11 +54,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Compares how many names the files have. Where these numbers differ, a name that is not looked at now
     /// may have joined or left the file, and nothing else tells that.
-    fn compare_numbers_of_names(&self, node: &Node, there: &Node) {
+    fn compare_numbers_of_names(&self, pair: &Pair<A, B>, node: &Node, there: &Node) {
         let unequal = self.options.unequal_links.as_deref();
         if node.meta.links == there.meta.links {
             return;
         }
+        // Each sync of the whole tree is to find that.
+        pair.with_fingerprint(Fingerprint::spoil);
         match unequal {
             Some(unequal) if self.options.scope.is_whole() => unequal.add(node, there),
             Some(unequal) if unequal.has(node, there) => {}

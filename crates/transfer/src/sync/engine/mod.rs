@@ -7,6 +7,7 @@
 
 mod directory;
 mod file;
+mod recorded;
 mod removal;
 mod renames;
 mod set_aside;
@@ -33,6 +34,9 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use recorded::Below;
+
+pub(super) use recorded::Recording;
 pub(super) use set_aside::Apart;
 
 /// The old names of a comparison.
@@ -58,6 +62,8 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     /// Names that wait for all others ([`SyncOptions::in_order`]).
     pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
     pub(super) apart: Apart<A, B>,
+    /// `None` for trees of which no sync is recorded.
+    pub(super) recording: Option<Recording<'e>>,
 }
 
 /// A name that waits for others.
@@ -103,6 +109,8 @@ pub(super) enum Task<A: Tree, B: Tree> {
     /// Names that only `b` has.
     Old(Vec<OldEntry<A, B>>),
     Several(Vec<Task<A, B>>),
+    /// A directory in one that is as the last sync has found it.
+    Below(Box<Below<A, B>>),
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
@@ -138,6 +146,15 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                 Task::Names(pair, segment, range) => {
                     self.names(queue, buffers, &pair, &segment, range);
                     self.end_task(buffers, pair);
+                }
+                Task::Below(below) => {
+                    let above = below.above();
+                    let pair = (!self.job.should_stop()).then(|| self.enter_below(*below)).flatten();
+                    if let Some(pair) = &pair {
+                        self.directory(queue, buffers, pair);
+                    }
+                    // The directory above waits for this one.
+                    self.end_task(buffers, pair.unwrap_or(above));
                 }
                 Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
                 Task::New(names) => names.into_iter().for_each(|name| self.new_name(queue, buffers, name)),
@@ -186,6 +203,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if !done {
             return;
         }
+        self.record(pair);
         if let Some(old) = &pair.moved {
             return self.moved(buffers, pair, old, aspects);
         }

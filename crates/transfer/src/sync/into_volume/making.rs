@@ -92,6 +92,14 @@ impl<A: Source> IntoVolume<'_, A> {
         let Some(data) = self.a.read_whole(&file, &node)? else { return Ok(None) };
         let xattrs = self.a.xattrs_of(buffers, &file)?;
         let name = found.name.to_bytes();
+        // In one step, beside other threads. The volume of another process has no such step.
+        let is_plain = xattrs.is_empty() && target.is_plain();
+        if is_plain
+            && let Some(made) = self.volume.create_whole(target.ino, name, &data, &attributes_of(&node))?
+        {
+            self.job.counters.bytes.fetch_add(data.len() as u64, Relaxed);
+            return Ok(Some(made.ino));
+        }
         let create = Change::Create { path: name, perm: UNFINISHED, data: &data };
         let made = self.volume.apply(target.ino, &[create])?;
         let ino = match made.first().map(|made| (made.code, made.ino)) {

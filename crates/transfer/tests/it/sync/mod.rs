@@ -9,6 +9,7 @@ mod link_lines;
 mod memory;
 mod planted;
 mod property;
+mod recorded;
 mod renames;
 mod watched;
 

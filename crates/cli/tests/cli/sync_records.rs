@@ -1,0 +1,238 @@
+//! The record of the last sync: which names `lanefs sync` passes over, and when it looks at all of them.
+
+use crate::common::{Ran, TestVolume, program, run, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+/// A source with four directories and six files, and a cache of its own.
+struct Synced {
+    v: TestVolume,
+    source: PathBuf,
+}
+
+impl Synced {
+    fn new() -> Synced {
+        let v = TestVolume::new();
+        let source = v.host("source");
+        fs::create_dir_all(source.join("d/e")).unwrap();
+        fs::create_dir_all(source.join("g")).unwrap();
+        for name in ["a", "d/b", "d/c", "d/e/f", "g/h", "g/i"] {
+            fs::write(source.join(name), name).unwrap();
+        }
+        settle();
+        Synced { v, source }
+    }
+
+    fn records(&self) -> PathBuf {
+        self.v.host("cache/syncs")
+    }
+
+    /// The paths of all records, with their times.
+    fn kept(&self) -> Vec<(PathBuf, SystemTime)> {
+        let entries = fs::read_dir(self.records()).into_iter().flatten();
+        entries
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .collect()
+    }
+
+    /// Syncs an image; returns the number of names that were passed over, of ten.
+    fn sync_image(&self, image: &Path, more: &[&str]) -> u64 {
+        let (cache, source) = (format!("--cache-dir={}", text(&self.v.host("cache"))), text(&self.source));
+        let args = [&["sync", text(image), source, "/in", "--delete", "--json", &cache], more].concat();
+        let ran = run(&args).ends(0);
+        let last = ran.out().lines().last().expect("an object");
+        let object: serde_json::Value = serde_json::from_str(last).expect("JSON");
+        assert_eq!(object["compared"], 10, "{object}");
+        object["passed_over"].as_u64().expect("a number")
+    }
+
+    fn sync(&self, more: &[&str]) -> u64 {
+        self.sync_image(&self.v.image, more)
+    }
+
+    /// A volume whose last sync has a record that counts; `None` where no sync here has one.
+    fn recorded() -> Option<Synced> {
+        let synced = Synced::new();
+        assert_eq!(synced.sync(&[]), 0);
+        if synced.kept().is_empty() {
+            eprintln!("SKIPPED: the times of the file system for temporary files do not tell every change");
+            return None;
+        }
+        assert_eq!(synced.sync(&[]), 10);
+        Some(synced)
+    }
+}
+
+/// Waits until the host gives other times to changes.
+fn settle() {
+    let begin = SystemTime::now();
+    while SystemTime::now() < begin + Duration::from_millis(150) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn content(v: &TestVolume, path: &str) -> Ran {
+    v.run("cat", path)
+}
+
+#[test]
+fn a_sync_passes_over_what_is_as_the_last_one_has_found_it() {
+    let Some(synced) = Synced::recorded() else { return };
+    let kept = synced.kept();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(fs::metadata(&kept[0].0).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(synced.sync(&["--dry-run"]), 10);
+    assert_eq!(synced.kept(), kept, "nothing has changed, so nothing is written");
+    fs::write(synced.source.join("d/e/f"), "other").unwrap();
+    settle();
+    assert_eq!(synced.sync(&["--dry-run"]), 8);
+    assert_eq!(synced.sync(&[]), 8);
+    assert_eq!(content(&synced.v, "/in/d/e/f").out(), "other");
+    assert_eq!(synced.sync(&[]), 10);
+    assert_eq!(synced.sync(&["--checksum"]), 0);
+    assert_eq!(synced.sync(&["--threads=1"]), 10);
+    synced.v.clean();
+}
+
+#[test]
+fn without_a_cache_all_names_are_compared() {
+    let synced = Synced::new();
+    let args = ["sync", text(&synced.v.image), text(&synced.source), "/in", "--json", "--no-cache"];
+    for _ in 0..2 {
+        assert!(run(&args).ends(0).out().contains("\"passed_over\":0"));
+    }
+    // A cache that others may write to is not one.
+    fs::create_dir(synced.v.host("cache")).unwrap();
+    fs::set_permissions(synced.v.host("cache"), fs::Permissions::from_mode(0o777)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(synced.sync(&[]), 0);
+    }
+    assert!(!synced.records().exists());
+}
+
+#[test]
+fn a_volume_that_was_changed_is_compared_with_all_in_it() {
+    let Some(synced) = Synced::recorded() else { return };
+    let v = &synced.v;
+    let image = text(&v.image);
+    let changes: [&[&str]; 4] = [
+        &["xattr", image, "set", "user.of", "value", "/in/d/b"],
+        &["chmod", image, "600", "/in/g/h"],
+        &["rm", image, "/in/d/e/f"],
+        // Elsewhere in the volume, too: the record knows of no place.
+        &["mkdir", image, "/out"],
+    ];
+    for change in changes {
+        run(change).ends(0);
+        assert_eq!(synced.sync(&[]), 0, "{change:?}");
+        assert_eq!(synced.sync(&[]), 10, "{change:?}");
+        run(&["diff", text(&synced.source), &format!("{image}:/in")]).ends(0);
+    }
+    // Reading changes nothing.
+    v.run("ls", "-l /in").ends(0);
+    v.clean();
+    assert_eq!(synced.sync(&[]), 10);
+}
+
+#[test]
+fn a_copy_of_the_image_and_one_that_comes_back_have_no_record() {
+    let Some(synced) = Synced::recorded() else { return };
+    let image = &synced.v.image;
+    let (copy, old) = (synced.v.host("copy.lane"), synced.v.host("old.lane"));
+    fs::copy(image, &copy).unwrap();
+    fs::copy(image, &old).unwrap();
+    assert_eq!(synced.sync_image(&copy, &[]), 0);
+    assert_eq!(synced.sync_image(&copy, &[]), 10);
+    // Both have had as many sessions.
+    for (image, path) in [(image, "/in/d/b"), (&copy, "/in/g/h")] {
+        run(&["rm", text(image), path]).ends(0);
+    }
+    for image in [image, &copy] {
+        assert_eq!(synced.sync_image(image, &[]), 0);
+    }
+    // An old state is written over the image, and has the name of the newer one.
+    fs::write(synced.source.join("a"), "newer").unwrap();
+    settle();
+    assert_eq!(synced.sync(&[]), 8);
+    fs::copy(&old, image).unwrap();
+    assert_eq!(synced.sync(&[]), 0);
+    fs::rename(&old, image).unwrap();
+    assert_eq!(synced.sync(&[]), 0);
+    assert_eq!(content(&synced.v, "/in/a").out(), "newer");
+    synced.v.clean();
+}
+
+#[test]
+fn a_record_counts_for_one_source_and_the_same_rules() {
+    let Some(synced) = Synced::recorded() else { return };
+    let other = synced.v.host("other");
+    assert!(Command::new("cp").arg("-a").args([&synced.source, &other]).status().unwrap().success());
+    let cache = format!("--cache-dir={}", text(&synced.v.host("cache")));
+    let sync = |source: &Path, more: &[&str]| {
+        let args = [&["sync", text(&synced.v.image), text(source), "/in", "--json", &cache], more].concat();
+        let ran = run(&args).ends(0);
+        ran.out().contains("\"passed_over\":10")
+    };
+    // Neither the names that stay nor the other directory are those of the record.
+    for (source, more) in
+        [(&synced.source, &[][..]), (&other, &["--delete"]), (&synced.source, &["--delete", "--exclude=x"])]
+    {
+        assert!(!sync(source, more));
+    }
+    assert!(!sync(&synced.source, &["--delete"]), "the record is that of the last sync");
+    assert!(sync(&synced.source, &["--delete"]));
+}
+
+#[test]
+fn damaged_records_and_strange_ones_do_no_harm() {
+    let Some(synced) = Synced::recorded() else { return };
+    let path = synced.kept().remove(0).0;
+    let good = fs::read(&path).unwrap();
+    let mut damaged = good.clone();
+    damaged[100] ^= 1;
+    for bad in [&damaged[..], &good[..good.len() - 1], b"", b"LFsync1\n", &[0; 4096]] {
+        fs::write(&path, bad).unwrap();
+        assert_eq!(synced.sync(&[]), 0);
+        assert_eq!(synced.sync(&[]), 10);
+    }
+    // A link and a directory under its name.
+    fs::rename(&path, synced.v.host("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(synced.v.host("elsewhere"), &path).unwrap();
+    assert_eq!(synced.sync(&[]), 0);
+    assert!(path.symlink_metadata().unwrap().is_file());
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    for _ in 0..2 {
+        assert_eq!(synced.sync(&[]), 0);
+    }
+    assert_eq!(synced.kept().len(), 1, "no part of a record is left");
+}
+
+#[test]
+fn a_sync_with_a_problem_leaves_no_record() {
+    let synced = Synced::new();
+    // A directory with names is in the way of a file.
+    synced.v.run("mkdir", "--parents /in/a/names").ends(0);
+    let cache = format!("--cache-dir={}", text(&synced.v.host("cache")));
+    for _ in 0..2 {
+        let args = ["sync", text(&synced.v.image), text(&synced.source), "/in", "--json", &cache];
+        assert!(run(&args).ends(1).out().contains("\"passed_over\":0"));
+    }
+    assert!(synced.kept().is_empty());
+}
+
+#[test]
+fn only_so_many_records_are_kept() {
+    let Some(synced) = Synced::recorded() else { return };
+    let cache = format!("--cache-dir={}", text(&synced.v.host("cache")));
+    for dest in 0..35 {
+        let mut command = program();
+        command.args(["sync", text(&synced.v.image), text(&synced.source), &format!("/{dest}"), &cache]);
+        assert!(command.stderr(Stdio::null()).status().unwrap().success());
+    }
+    assert_eq!(synced.kept().len(), 32);
+}
