@@ -24,9 +24,9 @@ const LINE_BYTES: u64 = 4096;
 /// Bring a publication, or a part of it, into the local cache
 ///
 /// Fetches what later commands and mounts on this machine will read from the store at URL, many requests at
-/// the same time, and verifies it: all of the version, its metadata alone, or some files. What the cache has
-/// already is not fetched again. Ctrl-C keeps what was fetched. A cache that is smaller (--cache-size) forgets
-/// what came first.
+/// the same time, and verifies it: all of the version, its metadata alone, or some files. Pieces that the
+/// cache has already are not fetched. Ctrl-C keeps those that were. A cache that is smaller (--cache-size)
+/// forgets the first ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs warm s3://bucket/photos
@@ -52,7 +52,7 @@ pub struct Warm {
     json: bool,
 }
 
-/// What was done.
+/// Counts of the work so far.
 #[derive(Default)]
 struct Done {
     /// Pieces, or files.

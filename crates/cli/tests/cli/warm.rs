@@ -100,7 +100,7 @@ fn metadata_and_lists_are_parts() {
     p.without_packs(|| {
         run(&["cat", &p.url, "/d/sub/f7", "/d/sub/f80", "--cache-dir", &p.cache]).ends(0);
     });
-    // What is not there is told for a list, and left out of a trace.
+    // A path that is not there is told for a list, and left out of a trace.
     fs::write(&list, "/d/sub/f7\n/gone\n").unwrap();
     let args = ["warm", &p.url, "--cache-dir", &p.cache];
     run(&[&args[..], &["--list", text(&list)]].concat()).ends(1).says("/gone: ");

@@ -10,7 +10,7 @@ use crate::kernel::clone_connection;
 use crate::requests::RequestService;
 use crate::requests::abi::opcode;
 use message::{Message, Received};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -97,6 +97,7 @@ fn serve_all(service: &RequestService, connection: &OwnedFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fd::AsFd;
     use rustix::io::Errno;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
