@@ -94,7 +94,13 @@ impl Publication {
                 false => wanted.push(stored),
             }
         }
-        self.fetcher.get_many(&wanted).into_iter().try_for_each(|piece| piece.map(drop))
+        self.fetcher.get_many(&wanted).into_iter().try_for_each(|piece| piece.map(drop))?;
+        // The cache, or its disk, may have had no room.
+        for stored in wanted.iter().filter(|stored| !self.fetcher.is_cached(stored)) {
+            report.pieces -= 1;
+            report.bytes -= u64::from(stored.bytes);
+        }
+        Ok(())
     }
 }
 

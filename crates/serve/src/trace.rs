@@ -14,6 +14,8 @@ const MAX_NAMES: usize = 1 << 18;
 const MAX_FILES: usize = 1 << 22;
 /// Names above one another at most.
 const MAX_DEPTH: usize = 2048;
+/// Most bytes of a path: `lanefs warm` takes no longer ones.
+const MAX_PATH_BYTES: usize = 4096;
 
 /// Writes the paths to a file, one a line. A path with a line feed in it is left out, and so is a file whose
 /// name was forgotten, because the client has looked up far more names than it has read.
@@ -48,6 +50,10 @@ impl Trace {
         if state.names.len() >= MAX_NAMES {
             // Files that are read are read soon. The names of directories are needed for others.
             state.names.retain(|_, name| name.is_directory);
+            // So that each further name does not look at all of them again.
+            if state.names.len() > MAX_NAMES / 2 {
+                state.names.clear();
+            }
         }
         if state.names.len() < MAX_NAMES {
             state.names.insert(node, GivenName { dir, name: name.into(), is_directory });
@@ -62,15 +68,14 @@ impl Trace {
         }
         let path = state.path(node);
         state.names.remove(&node);
-        let Some(mut line) = path.filter(|path| !path.contains(&b'\n')) else { return };
+        let is_line = |path: &Vec<u8>| !path.contains(&b'\n') && path.len() <= MAX_PATH_BYTES;
+        let Some(mut line) = path.filter(is_line) else { return };
         line.push(b'\n');
-        // One call for a line: what is in the file are whole lines, however the service ends.
+        // One call for a line: only a full disk leaves a part of one.
         state.failure = state.file.write_all(&line).err();
-    }
-
-    /// Returns the failure that ended the trace.
-    pub fn take_failure(&self) -> Option<io::Error> {
-        self.0.lock().failure.take()
+        if let Some(error) = &state.failure {
+            log::error!("the trace of files that are read ends here: {error}");
+        }
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
             trace.note_read(NodeId(node));
         }
         assert_eq!(lines(file), "/c\n/d/e/b\n/d/a\n");
-        assert!(trace.take_failure().is_none());
+        assert!(trace.0.lock().failure.is_none());
     }
 
     #[test]

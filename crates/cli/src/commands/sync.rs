@@ -28,33 +28,42 @@ use std::io::Write;
 use std::sync::Arc;
 use watch::Round;
 
-/// Make a directory of the volume the same as another directory, by the differences alone  Compares the
-/// directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync v.lane
-/// /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is missing.
-/// SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH, or a tar archive, which is
-/// unpacked in $TMPDIR first. Names that SRC lacks stay, unless --delete is given. Without SRC it only makes
-/// all changes so far durable.  A file is unchanged if type, size, time of modification (to the nanosecond),
-/// mode, owner, group, target of a link, number of a device, extended attributes, access control lists and
-/// its hard links are the same. A file whose size or time differs is copied as a whole, beside the old one,
-/// and takes its place when it is complete: no reader sees half of it. All other attributes are set in place;
-/// where a file gets another owner, a set-id bit or capabilities, its content is compared first. Files that
-/// change while they are read are copied again, up to three times, and then named, as are those that vanish
-/// or cannot be read; the others are copied, and the exit code is 1.  A record of the sync in the user's
-/// local cache lets the next one pass over each directory whose names, and the attributes and times of last
-/// change (ctime) of their files, are as they were: it compares nothing else of them. It counts while the
-/// volume is as that sync has left it, for the same SRC, rights and options; all names are compared
-/// otherwise, and with --checksum, with patterns and with --no-cache.  With --delete a file or directory that
-/// has another name in SRC is renamed, and not copied, once its content is found to be the same: size and
-/// time alone prove nothing. --no-renames copies it.  With --watch the volume is open during a sync only, so
-/// that other programs can use it in between. A sync for which it is in use is tried again. The host tells
-/// neither of changes by other machines of a shared file system nor of those through a memory map before the
-/// file is closed.  Ctrl-C stops cleanly. After that, or after a power cut, the volume has each file old or
-/// new, and the next sync finishes the work.  With --dry-run or --itemize-changes each difference is a line
-/// in the form of rsync: `>` for a file that is copied, `c` for another one that is made, `h` for a hard
-/// link, `r` for one that had another name (`NEW <- OLD`), `.` where only attributes are set, or `*deleting`;
-/// the type (f, d, L, D for a device, S for a fifo or socket); then `+` for a new name, or a letter for what
-/// differs: c content (with --checksum), target or number, s size, t time, p mode, o owner, g group, a access
-/// control list, x other extended attribute.
+/// Make a directory of the volume the same as another directory, by the differences alone
+///
+/// Compares the directory SRC with the directory DEST of the volume, and copies what differs: `lanefs sync
+/// v.lane /usr/share /share` makes /share the same as /usr/share. DEST is made with its parents if it is
+/// missing. SRC may be in another volume, IMAGE:/PATH, or in a publication, URL:/PATH, or a tar archive,
+/// which is unpacked in $TMPDIR first. Names that SRC lacks stay, unless --delete is given. Without SRC it
+/// only makes all changes so far durable.
+///
+/// A file is unchanged if type, size, time of modification (to the nanosecond), mode, owner, group, target of
+/// a link, number of a device, extended attributes, access control lists and its hard links are the same. A
+/// file whose size or time differs is copied as a whole, beside the old one, and takes its place when it is
+/// complete: no reader sees half of it. All other attributes are set in place; where a file gets another
+/// owner, a set-id bit or capabilities, its content is compared first. Files that change while they are read
+/// are copied again, up to three times, and then named, as are those that vanish or cannot be read; the
+/// others are copied, and the exit code is 1.
+///
+/// A record of the sync in the user's local cache lets the next one pass over each directory whose names, and
+/// the attributes and times of last change (ctime) of their files, are as they were: it compares nothing else
+/// of them. It counts while the volume is as that sync has left it, for the same SRC, rights and options; all
+/// names are compared otherwise, and with --checksum, with patterns and with --no-cache.
+///
+/// With --delete a file or directory that has another name in SRC is renamed, and not copied, once its
+/// content is found to be the same: size and time alone prove nothing. --no-renames copies it.
+///
+/// With --watch the volume is open during a sync only, so that other programs can use it in between. A sync
+/// for which it is in use is tried again. The host tells neither of changes by other machines of a shared
+/// file system nor of those through a memory map before the file is closed.
+///
+/// Ctrl-C stops cleanly. After that, or after a power cut, the volume has each file old or new, and the next
+/// sync finishes the work.
+///
+/// With --dry-run or --itemize-changes each difference is a line in the form of rsync: `>` for a file that is
+/// copied, `c` for another one that is made, `h` for a hard link, `r` for one that had another name (`NEW <-
+/// OLD`), `.` where only attributes are set, or `*deleting`; the type (f, d, L, D for a device, S for a fifo
+/// or socket); then `+` for a new name, or a letter for what differs: c content (with --checksum), target or
+/// number, s size, t time, p mode, o owner, g group, a access control list, x other extended attribute.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lanefs sync v.lane /usr/share /share
@@ -113,8 +122,10 @@ impl Command for SyncTree {
     }
 
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
+        // A round of a part neither uses a record nor makes one.
+        let is_whole = self.round.as_ref().is_none_or(|round| round.scope.is_whole());
         let last = match &self.source {
-            Some(TreeArg::Host(source)) => {
+            Some(TreeArg::Host(source)) if is_whole => {
                 let dest = transfer::volume_path(context, &self.dest);
                 self.record.open(context.image, context.volume, source, &dest)
             }

@@ -1,14 +1,14 @@
 //! `lanefs warm`.
 
 use crate::session::publication::{self, LocationParser};
-use crate::terminal::failure::{Failure, Outcome, check_interrupt};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt, exit_of_code};
 use crate::terminal::input::Input;
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, exit, interrupt};
 use crate::text::size::human;
 use crate::text::{bytes, json};
 use clap::Args;
-use lanefs::{FileLayout, FileSink, PathSet, ReadFiles, Volume};
+use lanefs::{Code, FileLayout, FileSink, PathSet, ReadFiles, Volume};
 use lanefs_publish::{Error, Location, WarmPart};
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -30,9 +30,9 @@ const LINE_BYTES: u64 = 4096;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs warm s3://bucket/photos
-  lanefs warm s3://bucket/photos#2026-11 --metadata
-  lanefs warm s3://bucket/photos --list files.txt
-  lanefs find s3://bucket/photos -name '*.py' | lanefs warm s3://bucket/photos --list -")]
+  lanefs warm file:///srv/photos#2026-10 --metadata
+  lanefs warm s3://bucket/photos --trace read.txt
+  lanefs find s3://bucket/photos --type f --name '*.jpg' | lanefs warm s3://bucket/photos --list -")]
 pub struct Warm {
     /// The store, and a tag or a version
     #[arg(value_name = "URL", value_parser = LocationParser)]
@@ -62,6 +62,8 @@ struct Done {
     found: u64,
     /// Paths that could not be read.
     failed: u64,
+    /// The exit code for these.
+    exit: u8,
 }
 
 impl Warm {
@@ -71,7 +73,6 @@ impl Warm {
     /// There is no cache; the store's; the list cannot be read.
     pub fn execute(&self) -> Result<u8, Failure> {
         let publication = publication::open_to_warm(&self.from)?;
-        let before = publication.counts();
         let done = match self.list.as_ref().or(self.trace.as_ref()) {
             Some(file) => {
                 let volume = publication.volume(lanefs::Access::Read).map_err(|error| failure(&error))?;
@@ -86,13 +87,13 @@ impl Warm {
                 };
                 let part = if self.metadata { WarmPart::Metadata } else { WarmPart::All };
                 let report = publication.warm(part, &update).map_err(|error| failure(&error))?;
-                Done { count: report.pieces, bytes: report.bytes, found: report.found, failed: 0 }
+                let (count, bytes, found) = (report.pieces, report.bytes, report.found);
+                Done { count, bytes, found, ..Done::default() }
             }
         };
         let counts = publication.counts();
-        let (requests, fetched) = (counts.requests - before.requests, counts.bytes - before.bytes);
-        self.print(&publication.version().to_string(), &done, requests, fetched)?;
-        Ok(if done.failed > 0 && self.trace.is_none() { exit::PARTIAL } else { exit::OK })
+        self.print(&publication.version().to_string(), &done, counts.requests, counts.bytes)?;
+        Ok(done.exit)
     }
 
     fn read_files(&self, volume: &Volume, file: &OsString) -> Result<Done, Failure> {
@@ -136,11 +137,13 @@ impl Warm {
         done.count += read as u64;
         done.bytes += layout.bytes();
         done.failed += (paths.len() - read) as u64;
-        if self.trace.is_none() {
-            for (path, code) in paths.view().iter().zip(layout.codes()) {
-                if *code != lanefs::Code::Success {
-                    Failure::partial(path, code.text(), "").print();
-                }
+        for (path, code) in paths.view().iter().zip(layout.codes()) {
+            let exit = exit_of_code(*code);
+            // A path of a trace may be gone by now, or lead to another kind of file.
+            let is_left_out = self.trace.is_some() && exit == exit::PARTIAL && *code != Code::FileTooLarge;
+            if *code != Code::Success && !is_left_out {
+                done.exit = done.exit.max(exit);
+                Failure::partial(path, code.text(), "").print();
             }
         }
         Ok(())
@@ -148,7 +151,7 @@ impl Warm {
 
     fn print(&self, version: &str, done: &Done, requests: u64, fetched: u64) -> Outcome {
         let mut out = console::output();
-        let Done { count, bytes, found, failed } = done;
+        let Done { count, bytes, found, failed, .. } = done;
         let is_list = self.list.is_some() || self.trace.is_some();
         if self.json {
             let object = serde_json::json!({

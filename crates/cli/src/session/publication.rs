@@ -317,11 +317,13 @@ pub fn open_once(location: &Location) -> Result<Publication, Failure> {
 pub fn open_to_warm(location: &Location) -> Result<Publication, Failure> {
     let advice = "choose a directory by --cache-dir";
     let missing = || Failure::usage(location.to_string(), "there is no local cache to fill", advice);
+    let failures = Failures::default();
     let read = ReadOptions {
         cache: Some(StoreArgs::get().cache()?.ok_or_else(missing)?),
         memory: ONCE_MEMORY_BYTES,
         reads_ahead: false,
         open_shards: open_shards(),
+        on_failure: Some(Arc::new(move |error, counts| failures.note(error, counts, Tell::User))),
         ..ReadOptions::default()
     };
     Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))

@@ -1,7 +1,8 @@
 //! Records of syncs in the user's cache: a sync passes over the directories that are as the last one has
-//! found them.  A record is of one image, one source and one destination, and counts for the state in which
-//! that sync has closed the volume. No failure of it is one of the command: without a record all names are
-//! compared.
+//! found them.
+//!
+//! A record is of one image, one source and one destination, and counts for the state in which that sync has
+//! closed the volume. No failure of it is one of the command: without a record all names are compared.
 
 use super::image::Image;
 use super::publication;
@@ -85,14 +86,26 @@ impl OpenRecord {
 fn open(image: &Image, volume: &Volume, source: &Path, dest: &[u8]) -> Option<OpenRecord> {
     let Image::Path(path) = image else { return None };
     let begin = ImageState::of(path).filter(|state| state.stamp() == volume.stamp())?;
+    let folder = folder().ok()?;
+    if holds_records(source) {
+        return None;
+    }
     let source = std::fs::metadata(source).ok()?;
     let name = name(&begin, (source.dev(), source.ino()), dest);
-    let bytes = read(&folder().ok()?, &name).unwrap_or_default();
+    let bytes = read(&folder, &name).unwrap_or_default();
     let last = match bytes.is_empty() {
         true => LastSync::none(),
         false => LastSync::from_record(&bytes, &begin),
     };
     Some(OpenRecord { image: path.clone(), name, last: Arc::new(last), bytes, begin, end: None })
+}
+
+/// True where the records are below the source: each one would be a change of it, and its key would come into
+/// the volume.
+fn holds_records(source: &Path) -> bool {
+    let found = |path: &Path| std::fs::canonicalize(path).ok();
+    let cache = publication::cache_directory().and_then(|cache| found(&cache));
+    cache.zip(found(source)).is_none_or(|(cache, source)| cache.starts_with(&source))
 }
 
 /// The name of a record. Two syncs of one name do no harm: the record says of which one it is.
@@ -129,12 +142,22 @@ fn write(name: &str, bytes: &[u8]) -> io::Result<()> {
     written.and_then(|()| remove_oldest(&folder))
 }
 
+/// True for the name of a record, and of a part of one.
+fn is_own(name: &[u8]) -> bool {
+    let is_hex = |part: &[u8], len| part.len() == len && part.iter().all(u8::is_ascii_hexdigit);
+    match name.split_at_checked(16) {
+        Some((record, [])) => is_hex(record, 16),
+        Some((record, [b'.', part @ ..])) => is_hex(record, 16) && is_hex(part, 32),
+        _ => false,
+    }
+}
+
 /// Removes the records beyond the number that is kept, and what a program that was killed has left.
 fn remove_oldest(folder: &OwnedFd) -> io::Result<()> {
     let mut found = Vec::new();
     for entry in Dir::read_from(folder)? {
         let name = entry?.file_name().to_owned();
-        if !matches!(name.to_bytes(), b"." | b"..") {
+        if is_own(name.to_bytes()) {
             let stat = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
             found.push(((stat.st_mtime, stat.st_mtime_nsec), name));
         }

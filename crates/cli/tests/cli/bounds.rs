@@ -220,7 +220,8 @@ fn every_command_on_every_hostile_file_takes_bounded_memory_and_writes_bounded_d
     let (_, floor) = watched(dir.path(), text(&v.image), "ls IMAGE /", MOST_MEMORY);
     let most = floor + MOST_MEMORY;
     let watchdog = Watchdog::new("commands on hostile files");
-    let is_of_store = |line: &str| ["pull ", "warm ", "join ", "remote "].iter().any(|one| line.starts_with(one));
+    let is_of_store =
+        |line: &str| ["pull ", "warm ", "join ", "remote "].iter().any(|one| line.starts_with(one));
     for image in images(v.dir.path()) {
         for line in RUNS.iter().filter(|line| !is_of_store(line)) {
             watchdog.at(|| format!("{line}: {image}"));

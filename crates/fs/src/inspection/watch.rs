@@ -69,7 +69,10 @@ impl Volume {
             }
             match self.load_group(group) {
                 Ok(loaded) => count += loaded,
-                Err(error) if self.is_joined() => lost = lost.or(Some(error)),
+                Err(error) if self.is_joined() => {
+                    self.shared.state.store.check_interrupt(0)?;
+                    lost = lost.or(Some(error));
+                }
                 Err(error) => return Err(error),
             }
         }

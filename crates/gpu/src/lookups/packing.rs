@@ -48,6 +48,10 @@ impl Packers {
         let before = self.callers.fetch_add(1, Ordering::Relaxed);
         let _present = Present(&self.callers);
         let pool = self.pool.get_or_init(threads).as_ref();
+        // A worker of another pool would begin other work of that pool while it waits: another call, say,
+        // which waits for the buffers that this one has.
+        let pool = pool
+            .filter(|pool| rayon::current_thread_index().is_none() || pool.current_thread_index().is_some());
         match pool.filter(|pool| before == 0 || before + 1 < pool.current_num_threads()) {
             Some(pool) => pool.install(|| work(true)),
             None => work(false),

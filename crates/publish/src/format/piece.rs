@@ -78,16 +78,28 @@ pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> R
     let unpacked = match stored.codec {
         AS_IT_IS | INDEX if bytes.len() == raw => return Ok(buffers.copy(bytes)),
         ZSTD => buffers.decompress(bytes, raw),
-        codec if frame_blocks(codec).is_some() => {
-            let frames = parts(stored, bytes)?.map(|(frame, bytes)| {
-                let Stored { raw, codec, .. } = frame.stored;
-                Part { bytes, raw: raw as usize, is_compressed: codec == ZSTD }
-            });
-            buffers.decompress_all(frames, raw)
-        }
+        codec if frame_blocks(codec).is_some() => return unpack_frames(stored, bytes, buffers),
         _ => return Err("is stored by a codec that this program does not know"),
     };
     unpacked.ok_or("does not decompress to the bytes that it should")
+}
+
+/// Decompresses all frames of a piece, and compares their content with the index: a reader of some frames
+/// believes it of the others.
+fn unpack_frames(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
+    let all: Vec<(frames::Frame, &[u8])> = parts(stored, bytes)?.collect();
+    let packed = all.iter().map(|(frame, bytes)| {
+        let Stored { raw, codec, .. } = frame.stored;
+        Part { bytes, raw: raw as usize, is_compressed: codec == ZSTD }
+    });
+    let unpacked = buffers.decompress_all(packed, stored.raw as usize);
+    let unpacked = unpacked.ok_or("does not decompress to the bytes that it should")?;
+    let blocks = frame_blocks(stored.codec).unwrap_or(u64::BITS) as usize;
+    let found = unpacked.hashes().chunks(blocks).map(|hashes| Hash::of_hashes(hashes.iter()));
+    match all.iter().map(|(frame, _)| frame.content).eq(found) {
+        true => Ok(unpacked),
+        false => Err("has an index with other hashes than those of its blocks"),
+    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub const DEFAULT_CACHE: u64 = 10 << 30;
 const MAX_ENTRY_BYTES: u64 = 2 << 20;
 /// Part of a folder's bytes that a process adds between two counts.
 const UNCOUNTED: u64 = 16;
+/// A file takes a multiple of so many bytes of the host: frames and their indexes are small.
+const HOST_BLOCK_BYTES: u64 = 4096;
 
 /// A cache in a directory.
 pub struct Cache {
@@ -98,8 +100,9 @@ impl Cache {
     }
 
     fn try_put(&self, hash: &Hash, bytes: &[u8]) -> io::Result<()> {
-        let len = bytes.len() as u64;
-        if len > self.folder_bytes / 4 {
+        let len = (bytes.len() as u64).next_multiple_of(HOST_BLOCK_BYTES);
+        // A whole piece in frames has more than 256 KiB, with its index.
+        if len > self.folder_bytes / 2 {
             return Ok(());
         }
         let folder = self.folder(hash, true)?;
@@ -183,7 +186,7 @@ fn files(folder: &OwnedFd) -> io::Result<Vec<Kept>> {
         match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => files.push(Kept {
                 used: (stat.st_mtime, stat.st_mtime_nsec),
-                bytes: stat.st_size as u64,
+                bytes: (stat.st_size as u64).next_multiple_of(HOST_BLOCK_BYTES),
                 name: entry.file_name().to_owned(),
             }),
             Ok(_) | Err(Errno::NOENT) => {}

@@ -70,12 +70,14 @@ impl VersionDevice {
         }
         let parts: Vec<(&WindowPart, Result<Vec<Piece>>)> = parts.iter().zip(pieces).collect();
         let plan = Plan::new(&self.fetcher, references(&parts));
-        let mut memory = 0;
+        let (mut memory, mut asked) = (0, 0);
         let fits_with_next = |part: &(&WindowPart, Result<Vec<Piece>>), next: &(&WindowPart, _)| {
-            // Parts of the same window have mostly the same pieces.
+            // Parts of the same window that follow one another share its pieces, and count together.
+            asked |= blocks(part.0);
             if part.0.at / WINDOW_BYTES != next.0.at / WINDOW_BYTES {
-                let of_part = references(std::slice::from_ref(part));
-                memory += of_part.map(|(piece, blocks)| plan.memory_bytes(piece, blocks)).sum::<u64>();
+                let of_run = part.1.iter().flatten().filter(|piece| piece.taken & asked != 0);
+                memory += of_run.map(|piece| plan.memory_bytes(piece, asked)).sum::<u64>();
+                asked = 0;
             }
             let fits = memory < MEMORY_BYTES;
             memory = if fits { memory } else { 0 };

@@ -284,14 +284,16 @@ impl Fetcher {
         let Some(index) = index_of(piece) else { return Near::Nothing };
         let state = self.state.lock();
         let is_here = |stored| state.memory.has(&key(stored)) || state.flights.contains_key(&key(stored));
-        match (is_here(piece), is_here(&index)) {
-            (true, _) => return Near::Whole,
-            (_, true) => return Near::Index,
-            _ => drop(state),
+        let (is_whole, has_index) = (is_here(piece), is_here(&index));
+        drop(state);
+        if is_whole {
+            return Near::Whole;
         }
+        // Before an index in memory: the cache may have the frames, too.
         match self.cache().and_then(|cache| cache.len(&piece.hash)) {
             Some(len) if len == u64::from(piece.bytes) => Near::Whole,
             Some(len) if len == u64::from(index.bytes) => Near::Index,
+            _ if has_index => Near::Index,
             _ => Near::Nothing,
         }
     }
@@ -337,7 +339,10 @@ impl Fetcher {
     /// Verifies bytes of the store, keeps them in the cache, and decompresses them.
     fn accept(&self, stored: &Stored, bytes: &[u8]) -> std::result::Result<Bytes, Bad> {
         piece::verify(stored, bytes)?;
-        if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache) {
+        // An index takes the place of nothing: another reader may have put the whole piece there meanwhile.
+        if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache)
+            && (stored.codec != INDEX || cache.len(&stored.hash).is_none())
+        {
             cache.put(&stored.hash, bytes);
         }
         piece::unpack(stored, bytes, &self.buffers).map(Arc::new)
@@ -421,6 +426,7 @@ impl Fetcher {
 
     /// Reads a range of a pack ahead, for [`keep_ahead`](Self::keep_ahead).
     pub(crate) fn read_ahead(&self, pack: &PackRef, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        let _admitted = self.in_flight.admit(bytes);
         self.read(pack, offset, bytes).ok()
     }
 

@@ -155,9 +155,13 @@ impl Store {
     pub fn read_ahead(&self, range: impl Into<AheadRange>) {
         let (range, need) = match range.into() {
             AheadRange::Stream(range) => (range, Need::Soon),
-            AheadRange::Neighbours(range) => (range, Need::Perhaps),
+            AheadRange::Neighbours(range) => {
+                self.ahead.took_neighbours();
+                (range, Need::Perhaps)
+            }
         };
-        let has_room = matches!(need, Need::Soon) || self.cache.room() >= u64::from(range.count);
+        let is_free = |count: u64| self.cache.room() >= count && !self.frames.are_short();
+        let has_room = matches!(need, Need::Soon) || is_free(u64::from(range.count));
         if let Some(device) = self.device()
             && (range.first + u64::from(range.count)) * BLOCK <= self.bytes()
             && has_room
@@ -439,6 +443,10 @@ impl Store {
             let failed = failures.as_ref().is_some_and(|failures| failures.of(i).is_some());
             for index in first..first + count {
                 let at = index * BLOCK;
+                if failed && matches!(need, Need::Perhaps) {
+                    self.leave(index);
+                    continue;
+                }
                 // One read a block finds the blocks that cannot be read.
                 let done = if failed { device.read_at(at, self.frame(at, BLOCK)) } else { Ok(()) };
                 let done = done.map_err(|error| data_fault(at, &error));
@@ -447,16 +455,25 @@ impl Store {
                     self.make_resident(index, fresh(index));
                     continue;
                 }
-                if wanted.contains(&index) {
-                    if let Err(Fault::WrongData { at }) = done {
-                        self.data_sums.note_wrong(at);
-                    }
-                    outcome = outcome.and(done);
+                if !wanted.contains(&index) {
+                    self.leave(index);
+                    continue;
                 }
+                if let Err(Fault::WrongData { at }) = done {
+                    self.data_sums.note_wrong(at);
+                }
+                outcome = outcome.and(done);
                 self.finish_fetch(index, ABSENT, done);
             }
         }
         outcome
+    }
+
+    /// Makes a claimed block absent again that nobody asked for and that cannot be had. A thread that waits
+    /// for it fetches it, and learns why that fails; one that overwrites it needs none of its bytes.
+    fn leave(&self, index: u64) {
+        self.frames.release(index * BLOCK, BLOCK as usize);
+        self.finish_fetch(index, ABSENT, Ok(()));
     }
 
     /// Returns the frames of blocks, to be filled. The caller has set their state to [`FETCHING`], so it

@@ -6,7 +6,11 @@
 
 use crate::vocabulary::range::{AheadRange, BlockRange};
 use lanefs_sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+
+/// Ranges of neighbours that wait for the helper at most: windows of readers, and a close, wait for them.
+const NEIGHBOURS_WAITING: u64 = 16;
 
 /// Number of streams that are followed at a time.
 const STREAMS: usize = 32;
@@ -42,6 +46,8 @@ struct Streams {
 pub(crate) struct ReadAhead {
     streams: Mutex<Streams>,
     helper: Mutex<Helper>,
+    /// Ranges of neighbours that wait for the helper.
+    waiting: AtomicU64,
 }
 
 /// The helper thread that reads ahead.
@@ -116,9 +122,20 @@ impl ReadAhead {
         };
         if let Helper::Started(helper) = &*helper {
             for range in ranges {
-                let _ = helper.send(range);
+                let is_neighbour = matches!(range, AheadRange::Neighbours(_));
+                if is_neighbour && self.waiting.fetch_add(1, Ordering::Relaxed) >= NEIGHBOURS_WAITING {
+                    self.took_neighbours();
+                } else {
+                    let _ = helper.send(range);
+                }
             }
         }
+    }
+
+    /// Counts a range of neighbours that waits no longer.
+    pub(crate) fn took_neighbours(&self) {
+        let less = |waiting: u64| waiting.checked_sub(1);
+        let _ = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Sets the function that starts the helper; it is called when there is something to read.

@@ -1,8 +1,10 @@
 //! The record of a sync, for the next one: the fingerprint of each directory of the host, taken before the
-//! volume was made the same as it.  A directory of the same fingerprint has the same names, of the same
-//! files, and no file has changed: its ctime would differ. So nothing of it needs to be compared, if the
-//! volume is still as the sync has left it, and the sync looks by the same rules, with the same rights. Where
-//! any of that is in doubt the record counts for nothing, and all names are compared.
+//! volume was made the same as it.
+//!
+//! A directory of the same fingerprint has the same names, of the same files, and no file has changed: its
+//! ctime would differ. So nothing of it needs to be compared, if the volume is still as the sync has left it,
+//! and the sync looks by the same rules, with the same rights. Where any of that is in doubt the record
+//! counts for nothing, and all names are compared.
 
 use super::fingerprint::{Fingerprint, FingerprintKey, KEY_BYTES};
 use crate::on_host::change_times::file_system_with_change_times;

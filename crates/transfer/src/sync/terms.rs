@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, StatxFlags, fstat, statx};
 use std::os::unix::ffi::OsStringExt;
 
 /// The rights of this thread in its own words: without some of them the host keeps attributes back.
-const RIGHTS: [&[u8]; 3] = [b"Uid:", b"Gid:", b"CapEff:"];
+const RIGHTS: [&[u8]; 4] = [b"Uid:", b"Gid:", b"Groups:", b"CapEff:"];
 
 /// The terms that the directory `top` and this process set; `None` where the host does not tell them, or its
 /// times do not tell every change.
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn the_rights_of_a_thread_are_terms() {
         let mine = rights().expect("proc");
-        assert_eq!(mine.len(), 4);
+        assert_eq!(mine.len(), 5);
         assert_eq!(rights(), Some(mine.clone()));
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: only root may become another user");

@@ -13,6 +13,7 @@ fixture() {
     ln -s nowhere /share/dangling
     printf '/etc/passwd\n/etc/none\n' >manifest.txt
     printf 'todo\nof a\n' >words.txt
+    echo /photo.jpg >read.txt
     echo picture >photo.jpg
     cp -r ~/src src
     tar czf linux.tar.gz src

@@ -9,7 +9,10 @@ const FEW: usize = 6;
 pub(super) fn hash_all(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     #[cfg(all(target_arch = "x86_64", not(lanefs_no_asm)))]
     {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+        {
             // SAFETY: the processor has the features.
             return unsafe { hash_avx512(seed, names, hashes) };
         }

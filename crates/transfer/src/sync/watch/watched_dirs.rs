@@ -25,6 +25,10 @@ impl WatchedDirs {
     /// Adds a directory, `above` with the watch of the one above it. One that has the watch already has
     /// another name by now, and those below it come with it.
     pub(super) fn add(&mut self, watch: i32, above: Option<i32>, name: &[u8]) {
+        // A bind mount of the top below itself has its watch: with that name nothing would have a path.
+        if above.is_some() && self.top == Some(watch) {
+            return;
+        }
         self.remove(watch);
         match above {
             Some(above) => _ = self.by_name.insert((above, name.to_vec()), watch),
