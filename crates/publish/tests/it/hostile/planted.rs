@@ -566,7 +566,7 @@ fn errors_of_frames(image: &Image, publication: &Publication) -> usize {
 fn lies_about_frames_are_errors_of_their_pieces() {
     let image = image_of_files();
     let bomb = zstd::bulk::compress(&vec![0; 8 << 20], 1).expect("it compresses");
-    let lies: [(&str, Lie<'_>); 8] = [
+    let lies: [(&str, Lie<'_>); 9] = [
         ("a frame that is longer than it is", &|frames| frames[0].stored += 1),
         ("two frames that lie otherwise in their piece", &|frames| {
             frames[0].stored += 1;
@@ -590,6 +590,7 @@ fn lies_about_frames_are_errors_of_their_pieces() {
         }),
         ("a frame with another hash", &|frames| frames[0].hash.0[31] ^= 1),
         ("two frames that have changed places", &|frames| frames.swap(0, 1)),
+        ("a frame with another content than its own", &|frames| frames[1].content.0[31] ^= 1),
     ];
     for (what, lie) in lies {
         let store = Arc::new(Memory::default());
