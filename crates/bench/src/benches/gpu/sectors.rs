@@ -24,8 +24,9 @@ const LOOKUPS: usize = 1000;
 /// Bound of rounds, which no lookup reaches.
 const FUEL: u32 = 1 << 20;
 
-/// Goals in sectors.
-const GOAL_CACHE: f64 = 3.0;
+/// Goals in sectors. A hit in the first home of a name takes 3, and one in a further home one more; some 4 %
+/// of the names are there. (They were walked, and not counted here, while names had one home.)
+const GOAL_CACHE: f64 = 3.1;
 const GOAL_TREE: f64 = 10.0;
 
 pub(super) fn measure(bench: &mut GpuBench) -> Result<()> {
