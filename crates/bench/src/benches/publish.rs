@@ -72,7 +72,10 @@ pub fn run_publish(args: &PublishArgs) -> Result<u8> {
     bench.finish(|bench| {
         bench.part("a tree", &TREE_ROWS, |bench| measure_tree(bench, &server, temp.path()))?;
         let rows = [SHUFFLED, FAR_BATCH, NEAR_BATCH];
-        bench.part("small files", &rows, |bench| small_files::measure(bench, &server, temp.path()))
+        bench.part("small files", &rows, |bench| {
+            let (corpus, image) = small_files::measure(bench, &server, temp.path())?;
+            random_files::measure(bench, &server, &corpus, &image)
+        })
     })
 }
 

@@ -1,7 +1,9 @@
 //! Constants that the host and the kernels share. `shaders/layout.glsl` is generated from the declarations
 //! of the format, and a test proves that it is up to date.
 
-use super::limits::{COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH_BYTES, WORKGROUP};
+use super::limits::{
+    CACHE_HOMES, COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH_BYTES, WORKGROUP,
+};
 use lanefs::Column;
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
 use lanefs::format::{
@@ -24,10 +26,6 @@ pub(crate) const CACHE_CLAIMS: usize = 6;
 pub(crate) const CACHE_SLOTS: usize = 8;
 pub(crate) const CACHE_SLOT_WORDS: usize = 2 + CACHED_NAME_WORDS;
 pub(crate) const CACHE_BUCKET_WORDS: usize = CACHE_SLOTS + 2 * CACHE_SLOT_WORDS;
-
-/// Buckets that a name may be in: its homes. With two buckets for each entry, some three of a hundred names
-/// find both slots of the first taken, and of these each further home leaves one of ten.
-pub(crate) const CACHE_HOMES: usize = 4;
 
 /// Bits by which the hash that leads to a home is turned for the next one.
 pub(crate) const HOME_BITS: usize = 8;

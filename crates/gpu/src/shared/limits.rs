@@ -1,7 +1,6 @@
 //! Limits of the kernels: sizes beyond which the host decides, rounds of loops, sizes of workgroups. The
 //! assertions below tie them to each other, to the format and to the least that Vulkan guarantees.
 
-use super::layout::CACHE_HOMES;
 use lanefs::format::dir::{BUCKET_SLOTS, BUCKETS, LEAF_HEADER_UNITS, MAX_TREE_LEVEL, REGION_MAX, entry};
 use lanefs::format::{BLOCK, MAX_NAME, MAX_SYMLINKS_FOLLOWED, UNIT, UNITS_PER_LEAF};
 
@@ -10,6 +9,11 @@ pub(crate) const MAX_PATH_BYTES: usize = 16_384;
 
 /// Texts whose rest a lookup keeps while it follows links; deeper ones are left to the host.
 pub(crate) const MAX_DEPTH: usize = 8;
+
+/// Buckets of the directory cache that a name may be in: its homes. With two buckets for each entry, some
+/// three of a hundred names find both slots of the first taken, and of these each further home leaves one of
+/// ten.
+pub(crate) const CACHE_HOMES: usize = 4;
 
 /// Supplementary groups that a kernel checks; callers with more are left to the host.
 pub(crate) const MAX_GROUPS: usize = 64;

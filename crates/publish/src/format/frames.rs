@@ -5,35 +5,15 @@
 
 use super::hash::Hash;
 use super::layout::frame;
-use super::packs::{INDEX, Stored, codec_of};
+use super::packs::{INDEX, LARGEST_CODEC, LEAST_CODEC, Stored, codec_of, frame_bytes};
+pub(crate) use super::packs::{frame_blocks, index_bytes};
 use super::words::{Bad, CUT_OFF, Input, append, get};
 use lanefs::format::BLOCK;
-
-/// Blocks of the frames of the smallest codec of frames, and that codec. Each further codec doubles them.
-const LEAST_BLOCKS: u32 = 4;
-const LEAST_CODEC: u16 = 2;
-/// The largest codec of frames.
-const LARGEST_CODEC: u16 = 4;
-
-/// Blocks of a frame by the codec of a piece; `None` for a piece without frames.
-pub(crate) fn frame_blocks(codec: u16) -> Option<u32> {
-    (LEAST_CODEC..=LARGEST_CODEC).contains(&codec).then(|| LEAST_BLOCKS << (codec - LEAST_CODEC))
-}
 
 /// The codec with the largest frames of so many bytes at most; `None` where none has so small ones.
 pub(crate) fn codec_by_size(frame_bytes: u32) -> Option<u16> {
     let fits = |codec: &u16| frame_blocks(*codec).is_some_and(|blocks| blocks * BLOCK as u32 <= frame_bytes);
     (LEAST_CODEC..=LARGEST_CODEC).rev().find(fits)
-}
-
-/// Bytes of a frame before compression, but for the last one of a piece.
-fn frame_bytes(codec: u16) -> Option<u32> {
-    Some(frame_blocks(codec)? * BLOCK as u32)
-}
-
-/// Bytes of the index of a piece; 0 for a piece without frames.
-pub(crate) fn index_bytes(piece: &Stored) -> u32 {
-    frame_bytes(piece.codec).map_or(0, |bytes| piece.raw.div_ceil(bytes) * frame::SIZE as u32)
 }
 
 /// The index of a piece, as bytes that are fetched alone; `None` for a piece without frames.
@@ -121,6 +101,7 @@ mod tests {
     use super::*;
     use crate::format::buffers::Buffers;
     use crate::format::layout::pack_end;
+    use crate::format::packs::LEAST_BLOCKS;
     use crate::format::packs::PackRef;
     use crate::format::page::{Piece, raw_bytes};
     use crate::format::piece::{Packed, pack_frames, unpack, verify};

@@ -1,8 +1,9 @@
 //! References to packs and to stored bytes in them.
 
 use super::hash::Hash;
-use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, pack_end, pack_name};
+use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, frame, pack_end, pack_name};
 use super::words::{Bad, Input, append, get};
+use lanefs::format::BLOCK;
 use std::collections::HashMap;
 
 /// A pack.
@@ -132,6 +133,27 @@ impl Stored {
 
     /// Stored bytes without those of the index of frames.
     fn stored_frames(&self) -> u32 {
-        self.bytes.saturating_sub(super::frames::index_bytes(self))
+        self.bytes.saturating_sub(index_bytes(self))
     }
+}
+
+/// Blocks of the frames of the smallest codec of frames, and that codec. Each further codec doubles them.
+pub(super) const LEAST_BLOCKS: u32 = 4;
+pub(super) const LEAST_CODEC: u16 = 2;
+/// The largest codec of frames.
+pub(super) const LARGEST_CODEC: u16 = 4;
+
+/// Blocks of a frame by the codec of a piece; `None` for a piece without frames.
+pub(crate) fn frame_blocks(codec: u16) -> Option<u32> {
+    (LEAST_CODEC..=LARGEST_CODEC).contains(&codec).then(|| LEAST_BLOCKS << (codec - LEAST_CODEC))
+}
+
+/// Bytes of a frame before compression, but for the last one of a piece.
+pub(super) fn frame_bytes(codec: u16) -> Option<u32> {
+    Some(frame_blocks(codec)? * BLOCK as u32)
+}
+
+/// Bytes of the index of a piece; 0 for a piece without frames.
+pub(crate) fn index_bytes(piece: &Stored) -> u32 {
+    frame_bytes(piece.codec).map_or(0, |bytes| piece.raw.div_ceil(bytes) * frame::SIZE as u32)
 }

@@ -56,10 +56,10 @@ fn saved_bytes(stored: &Stored, frames: u64) -> u64 {
 }
 
 /// Pieces that were fetched, or the failures.
-pub(crate) struct Pieces(HashMap<Stored, Result<Content>>);
+pub(crate) struct Pieces(HashMap<Stored, Result<FetchedPiece>>);
 
 /// The fetched part of a piece.
-enum Content {
+enum FetchedPiece {
     Whole(Bytes),
     /// The frames that its index names, and those that were fetched.
     Frames {
@@ -93,11 +93,11 @@ impl Pieces {
                     let all =
                         frames::parse(&stored, &bytes).map_err(|why| fetcher.damaged_at(&stored, why))?;
                     let here = vec![None; all.len()];
-                    Ok(Content::Frames { all, here, blocks: blocks as usize })
+                    Ok(FetchedPiece::Frames { all, here, blocks: blocks as usize })
                 }
-                _ => Ok(Content::Whole(bytes)),
+                _ => Ok(FetchedPiece::Whole(bytes)),
             });
-            if let Ok(Content::Frames { all, .. }) = &content {
+            if let Ok(FetchedPiece::Frames { all, .. }) = &content {
                 let numbers = bits(wanted[&stored]).map(|number| number as usize);
                 frames.extend(numbers.filter_map(|number| Some((stored, number, all.get(number)?.stored))));
             }
@@ -107,7 +107,7 @@ impl Pieces {
         for ((stored, number, _), bytes) in frames.into_iter().zip(fetcher.get_many_by(requests, &asked)) {
             let Some(piece) = pieces.get_mut(&stored) else { continue };
             match (&mut *piece, bytes) {
-                (Ok(Content::Frames { here, .. }), Ok(bytes)) => here[number] = Some(bytes),
+                (Ok(FetchedPiece::Frames { here, .. }), Ok(bytes)) => here[number] = Some(bytes),
                 // The content of the others cannot be checked without it.
                 (_, Err(error)) => *piece = Err(error),
                 _ => {}
@@ -119,8 +119,8 @@ impl Pieces {
     /// Checks that what is here of a piece has the content that the publisher of the reference saw.
     pub(crate) fn check(&self, fetcher: &Fetcher, piece: &Piece) -> Result<()> {
         let checked = match self.0.get(&piece.stored) {
-            Some(Ok(Content::Whole(bytes))) => piece.check(bytes),
-            Some(Ok(Content::Frames { all, here, .. })) => piece.promise().check_frames(all, here),
+            Some(Ok(FetchedPiece::Whole(bytes))) => piece.check(bytes),
+            Some(Ok(FetchedPiece::Frames { all, here, .. })) => piece.promise().check_frames(all, here),
             // A failure is that of the blocks that are needed.
             Some(Err(_)) | None => Ok(()),
         };
@@ -130,8 +130,8 @@ impl Pieces {
     /// Returns a block of a piece by its rank there.
     pub(crate) fn block(&self, piece: &Piece, rank: usize) -> Result<&[u8]> {
         let (bytes, rank) = match self.0.get(&piece.stored) {
-            Some(Ok(Content::Whole(bytes))) => (bytes, rank),
-            Some(Ok(Content::Frames { here, blocks, .. })) => {
+            Some(Ok(FetchedPiece::Whole(bytes))) => (bytes, rank),
+            Some(Ok(FetchedPiece::Frames { here, blocks, .. })) => {
                 let frame = here.get(rank / blocks).and_then(Option::as_ref).ok_or(Error::Interrupted)?;
                 (frame, rank % blocks)
             }

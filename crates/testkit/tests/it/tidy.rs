@@ -36,7 +36,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("crates/fs/tests/it/acl.rs", "random_calls_have_the_outcome_of_the_host"),
     ("crates/gpu/src/shared/layout.rs", "words"),
     ("crates/gpu/src/twin/kernels/walk.rs", "resolve"),
-    ("crates/gpu/tests/it/counters.rs", "a_path_reads_few_sectors"),
     ("crates/gpu/tests/it/twin.rs", "a_kernel_with_a_wrong_comparison_does_not_pass_its_probe"),
     ("crates/gpu/tests/it/validation.rs", "work"),
     ("crates/store/src/residency/fetch.rs", "fetch_data"),

@@ -3,7 +3,6 @@
 
 use super::PublishSettings;
 use super::programs::{self, Program};
-use super::random_files;
 use super::reading::Opened;
 use super::rows::{GOAL_SHUFFLED, NEAR, SHUFFLED};
 use super::server::{KEY, SECRET, Server, store};
@@ -53,8 +52,12 @@ impl Named for Reader {
     }
 }
 
-/// Measures the row.
-pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, temp: &Path) -> Result<()> {
+/// Publishes small files, and measures the row. Returns the files and the image.
+pub(super) fn measure(
+    bench: &mut Session<PublishSettings>,
+    server: &Server,
+    temp: &Path,
+) -> Result<(Corpus, PathBuf)> {
     let files = bench.settings.files;
     let corpus = Corpus::new(files);
     bench.progress.step(&format!("publishing {files} files"));
@@ -63,7 +66,7 @@ pub(super) fn measure(bench: &mut Session<PublishSettings>, server: &Server, tem
     if bench.selection.has(SHUFFLED) {
         measure_shuffled(bench, server, &corpus, temp)?;
     }
-    random_files::measure(bench, server, &corpus, &image)
+    Ok((corpus, image))
 }
 
 fn measure_shuffled(

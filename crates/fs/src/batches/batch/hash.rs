@@ -3,7 +3,7 @@
 use lanefs_format::{HASH_LANES, HashSeed, half_md4, half_md4_lanes};
 
 /// Names that take longer side by side than one by one (`half_md4_lanes` tells what it costs).
-const FEW: usize = 6;
+const FEW_NAMES: usize = 6;
 
 /// Hashes all names, [`HASH_LANES`] at a time, with the widest vectors that the processor has.
 pub(super) fn hash_all(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
@@ -39,7 +39,7 @@ fn hash_avx2(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
 #[inline(always)]
 fn hash_each(seed: HashSeed, names: &[&[u8]], hashes: &mut Vec<u32>) {
     for part in names.chunks(HASH_LANES) {
-        if part.len() <= FEW {
+        if part.len() <= FEW_NAMES {
             hashes.extend(part.iter().map(|name| half_md4(seed, name)));
             continue;
         }

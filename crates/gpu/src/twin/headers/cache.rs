@@ -1,10 +1,11 @@
 //! The directory cache, as in `shaders/cache.glsl`.
 
 use crate::shared::layout::{
-    CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_HOMES, CACHE_KIND_SHIFT,
-    CACHE_LENGTH_SHIFT, CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO,
-    CACHED_NAME_BYTES, CACHED_NAME_WORDS, HOME_BITS,
+    CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
+    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME_BYTES,
+    CACHED_NAME_WORDS, HOME_BITS,
 };
+use crate::shared::limits::CACHE_HOMES;
 use crate::twin::headers::directory::Entry;
 use crate::twin::headers::fuel::Fuel;
 use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
