@@ -86,7 +86,8 @@ fn metadata_and_lists_are_parts() {
     let all = p.warm(&[])["bytes"].as_u64().unwrap();
     p.empty();
     let metadata = p.warm(&["--metadata"]);
-    assert!(metadata["bytes"].as_u64().unwrap() < all / 10, "{metadata}");
+    // Of so small a volume windows with metadata have data, too, which do not compress.
+    assert!(metadata["bytes"].as_u64().unwrap() < all / 4, "{metadata} of {all}");
     p.without_packs(|| {
         run(&["ls", "-lR", &p.url, "/", "--cache-dir", &p.cache]).ends(0);
         run(&["cat", &p.url, "/d/sub/f7", "--cache-dir", &p.cache]).ends(4);
