@@ -21,6 +21,7 @@ use lanefs::format::{BLOCK, SUPERBLOCK_COPY};
 use lanefs::{Access, Device, OpenOptions, Volume};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes of a tag's name.
 const MAX_NAME_BYTES: usize = 128;
@@ -88,6 +89,9 @@ pub struct ReadOptions {
     /// Requests to the store that are under way at the same time at most. 0: as many as the store
     /// [bears](Store::concurrency).
     pub requests: usize,
+    /// Latency of the store, and the bytes per second that it gives, where they are known; else they are
+    /// measured. They decide what is read beside the bytes that are needed.
+    pub pace: Option<(Duration, u64)>,
     /// Shards of a join that are open at the same time at most: each has up to 4 MiB of pages in memory.
     pub open_shards: usize,
     /// Function that learns of reads that failed.
@@ -108,6 +112,7 @@ impl Default for ReadOptions {
             ahead: 16 << 20,
             reads_ahead: true,
             requests: 0,
+            pace: None,
             open_shards: Self::OPEN_SHARDS,
             on_failure: None,
         }
@@ -154,6 +159,7 @@ impl Publication {
         };
         let fetcher = Fetcher::new(objects, options.cache.clone(), options.memory);
         let fetcher = fetcher.filling(options.fills_cache);
+        let fetcher = fetcher.with_pace(options.pace);
         let fetcher = Arc::new(match options.requests {
             0 => fetcher,
             most => fetcher.with_requests(most),

@@ -21,6 +21,7 @@ use std::collections::{HashMap, hash_map};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Requests at the same time of one who reads all pieces.
 const CHECKS: usize = 32;
@@ -208,6 +209,14 @@ impl Fetcher {
     /// Requests that are under way at the same time at most.
     pub(crate) fn most_requests(&self) -> usize {
         self.in_flight.most()
+    }
+
+    /// The same fetcher, of a store with a known latency and bytes per second.
+    pub(crate) fn with_pace(self, known: Option<(Duration, u64)>) -> Self {
+        Fetcher {
+            pace: known.map_or_else(Pace::default, |(latency, bytes)| Pace::known(latency, bytes)),
+            ..self
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -25,6 +25,8 @@ const GAP_BYTES: (f64, f64) = (16384.0, 262_144.0);
 pub(crate) struct Pace(Mutex<Measured>);
 
 struct Measured {
+    /// It stays as it was given.
+    is_given: bool,
     latency_seconds: f64,
     bytes_per_second: f64,
     /// The fastest of the last small requests, and their number.
@@ -39,6 +41,7 @@ struct Measured {
 impl Default for Measured {
     fn default() -> Self {
         Measured {
+            is_given: false,
             latency_seconds: FIRST_LATENCY_SECONDS,
             bytes_per_second: FIRST_BYTES_PER_SECOND,
             fastest_seconds: f64::INFINITY,
@@ -53,7 +56,7 @@ impl Default for Measured {
 impl Measured {
     /// Notes the time of a request.
     fn note_request(&mut self, bytes: u64, took: Duration) {
-        if bytes > SMALL_BYTES {
+        if self.is_given || bytes > SMALL_BYTES {
             return;
         }
         let seconds = took.as_secs_f64().clamp(LATENCY_SECONDS.0, LATENCY_SECONDS.1);
@@ -70,7 +73,7 @@ impl Measured {
     /// Notes the bytes of a time in which requests were under way. It measures the bandwidth where they are
     /// enough to fill the way from the store.
     fn note_busy(&mut self, bytes: u64, took: Duration) {
-        if bytes < LARGE_BYTES || (bytes as f64) < self.product() {
+        if self.is_given || bytes < LARGE_BYTES || (bytes as f64) < self.product() {
             return;
         }
         let seconds = took.as_secs_f64();
@@ -86,6 +89,13 @@ impl Measured {
 }
 
 impl Pace {
+    /// The pace of a store that is known and not measured.
+    pub(crate) fn known(latency: Duration, bytes_per_second: u64) -> Pace {
+        let latency_seconds = latency.as_secs_f64().clamp(LATENCY_SECONDS.0, LATENCY_SECONDS.1);
+        let bytes_per_second = (bytes_per_second as f64).clamp(BYTES_PER_SECOND.0, BYTES_PER_SECOND.1);
+        Pace(Measured { is_given: true, latency_seconds, bytes_per_second, ..Measured::default() }.into())
+    }
+
     /// Makes a request that returns a number of bytes, and measures it.
     pub(crate) fn measure<E>(&self, request: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
         let begin = Instant::now();

@@ -5,11 +5,14 @@ use lanefs::{FileContents, PathSet, ReadFiles, Volume};
 use lanefs_publish::{Cache, Publication, PublishOptions, ReadOptions, StoreError, publish};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::Arc;
+use std::time::Duration;
 
 const SIZE: u64 = 32 << 20;
 /// Files of the volume, and their bytes.
 const FILES: usize = 800;
 const BYTES: usize = 10_000;
+/// Latency and bytes per second of a store near by.
+const NEAR: (Duration, u64) = (Duration::from_millis(1), 100_000_000);
 
 fn path(file: usize) -> String {
     format!("/d{}/file-{file}", file % 20)
@@ -64,9 +67,8 @@ fn a_batch_of_small_files_fetches_little_more_than_them() {
     let image = image();
     for (frame_bytes, most) in [(16 << 10, 3), (32 << 10, 5), (64 << 10, 9)] {
         let store = published(&image, frame_bytes);
-        // With so many requests at a time the gaps that are read are the smallest, however slow this machine
-        // makes the store look.
-        let options = ReadOptions { requests: 1024, ..ReadOptions::default() };
+        // Of a near store, however slow this machine makes it look: the gaps that are read are the smallest.
+        let options = ReadOptions { pace: Some(NEAR), ..ReadOptions::default() };
         let (bytes, files) = fetched(&open_with(store.clone(), &options).expect("a publication"));
         assert!(bytes <= most * files, "frames of {frame_bytes}: {bytes} for {files}");
         let publication = open(&store).expect("a publication");
@@ -87,7 +89,11 @@ fn a_cache_has_frames_and_pieces_and_gives_either() {
     let path = image.home.path().join("cache");
     let with_cache = || {
         let cache = Some(Arc::new(Cache::open(&path, 0).expect("a cache")));
-        open_with(store.clone(), &ReadOptions { cache, memory: 0, ..ReadOptions::default() }).expect("open")
+        open_with(
+            store.clone(),
+            &ReadOptions { cache, memory: 0, pace: Some(NEAR), ..ReadOptions::default() },
+        )
+        .expect("open")
     };
     let read = |publication: &Publication| {
         let (bytes, _) = fetched(publication);
@@ -116,7 +122,8 @@ fn frames_of_a_damaged_cache_are_fetched_again() {
     let path = image.home.path().join("cache");
     let with_cache = || {
         let cache = Some(Arc::new(Cache::open(&path, 0).expect("a cache")));
-        open_with(store.clone(), &ReadOptions { cache, ..ReadOptions::default() }).expect("open")
+        open_with(store.clone(), &ReadOptions { cache, pace: Some(NEAR), ..ReadOptions::default() })
+            .expect("open")
     };
     read_some(&volume(&with_cache()));
     for folder in std::fs::read_dir(&path).expect("a cache") {
