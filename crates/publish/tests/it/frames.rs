@@ -68,7 +68,7 @@ fn a_batch_of_small_files_fetches_little_more_than_them() {
     for (frame_bytes, most) in [(16 << 10, 3), (32 << 10, 5), (64 << 10, 9)] {
         let store = published(&image, frame_bytes);
         // Of a near store, however slow this machine makes it look: the gaps that are read are the smallest.
-        let options = ReadOptions { pace: Some(NEAR), ..ReadOptions::default() };
+        let options = ReadOptions { pace: Some(NEAR), reads_ahead: false, ..ReadOptions::default() };
         let (bytes, files) = fetched(&open_with(store.clone(), &options).expect("a publication"));
         assert!(bytes <= most * files, "frames of {frame_bytes}: {bytes} for {files}");
         let publication = open(&store).expect("a publication");
