@@ -3,7 +3,7 @@
 use super::chunks::{alloc_block, free_block};
 use super::groups::{chunk_at, group, of_chunk, peek};
 use super::search::{Kind, goes_on, walk, with_chunks};
-use super::tables::{chunk_table, table_entry};
+use super::tables::{chunk_table, peek_entry, table_entry};
 use crate::attempt::Core;
 use crate::attempt::edit::Edit;
 use crate::mounted::cursors::RoomKind;
@@ -166,22 +166,42 @@ fn search_group(edit: &mut Edit<'_>, number: u64, sparing: bool) -> Outcome<Opti
 /// The position of an inode block with room in a chunk.
 fn block_with_room(edit: &Edit<'_>, chunk: u64) -> Outcome<Option<u64>> {
     chunk_table(edit.core, chunk)?;
-    let full = per_block(edit.store().inode_size());
-    for slot in CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK {
-        let at = chunk + slot * BLOCK;
-        let entry = table_entry(edit.core, at)?;
-        if entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
-            && u64::from(entry.get(chunk_entry::USED)) < full
-        {
-            match edit.store().block(at, BlockKind::Inodes) {
-                Ok(_) => return Ok(Some(at)),
-                // The block is damaged, or this transaction has freed it.
-                Err(Fault::Damaged { .. }) => {}
-                Err(miss) => return Err(miss),
+    let blocks = (CHUNK_HEADER_BLOCKS..BLOCKS_PER_CHUNK).map(|slot| chunk + slot * BLOCK);
+    // A look at all entries shows which one is worth tracking: most blocks of a chunk are full.
+    for at in blocks.clone() {
+        if has_room(edit, peek_entry(edit.core, at)?) {
+            if is_block_with_room(edit, at)? {
+                return Ok(Some(at));
             }
+            break;
+        }
+    }
+    // That no entry has room is true only of all entries at the same time, so all are tracked.
+    for at in blocks {
+        if is_block_with_room(edit, at)? {
+            return Ok(Some(at));
         }
     }
     Ok(None)
+}
+
+/// True where the table and the block say that the block at `at` is an inode block with room.
+fn is_block_with_room(edit: &Edit<'_>, at: u64) -> Outcome<bool> {
+    if !has_room(edit, table_entry(edit.core, at)?) {
+        return Ok(false);
+    }
+    match edit.store().block(at, BlockKind::Inodes) {
+        Ok(_) => Ok(true),
+        // The block is damaged, or this transaction has freed it.
+        Err(Fault::Damaged { .. }) => Ok(false),
+        Err(miss) => Err(miss),
+    }
+}
+
+/// True for the table entry of an inode block with a free inode.
+fn has_room(edit: &Edit<'_>, entry: View<'_>) -> bool {
+    entry.get(chunk_entry::KIND) == BlockKind::Inodes as u8
+        && u64::from(entry.get(chunk_entry::USED)) < per_block(edit.store().inode_size())
 }
 
 /// Frees an inode, and its inode block with the last one.

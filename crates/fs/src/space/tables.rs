@@ -22,6 +22,12 @@ pub(crate) fn table_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
     core.store.part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
 }
 
+/// A table entry that is not tracked in the read set: what it says is a hint.
+pub(super) fn peek_entry<'v>(core: &Core<'v>, at: u64) -> Outcome<View<'v>> {
+    let (block, offset) = Store::table_entry(at);
+    core.store.peek_part(block + offset as u64, chunk_entry::SIZE, BlockKind::ChunkHeader)
+}
+
 /// Says in its chunk's table what a metadata block is: `kind` 0 for a free one. It sets every field, so that
 /// nothing remains of what a damaged table said of the free block.
 pub(super) fn describe(edit: &mut Edit<'_>, entry: View<'_>, kind: u8, owner: u64) {

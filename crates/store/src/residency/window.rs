@@ -10,7 +10,6 @@
 
 use super::origin::relocate;
 use crate::device::Device;
-use crate::journal::AlignedBuffer;
 use crate::memory::state::{ABSENT, UNASKED};
 use crate::memory::versions::{Grain, Record, Word, record};
 use crate::store::Store;
@@ -68,8 +67,9 @@ impl Store {
             last - first < WINDOW_BLOCKS && claimed.is_sorted_by_key(|row| row.index),
             "one window, in order"
         );
-        let mut bytes = AlignedBuffer::zeroed(((last - first + 1) * BLOCK) as usize);
-        let is_read = device.read_slice(first * BLOCK, &mut bytes).is_ok();
+        let mut memory = self.neighbours.window();
+        let bytes = &mut memory[..((last - first + 1) * BLOCK) as usize];
+        let is_read = device.read_slice(first * BLOCK, bytes).is_ok();
         let range = |index: u64| {
             let from = ((index - first) * BLOCK) as usize;
             from..from + BLOCK as usize
@@ -87,6 +87,7 @@ impl Store {
         if is_read {
             self.frame(at, BLOCK).copy_from(&bytes[range(wanted)]);
         }
+        self.neighbours.keep_window(memory);
         is_read
     }
 

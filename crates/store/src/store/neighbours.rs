@@ -6,8 +6,9 @@
 //! module has the state: whether neighbours are worth their room, of which chunks the table is worth a read,
 //! and in which chunks small files are read again and again.
 
+use crate::journal::AlignedBuffer;
 use lanefs_format::{BLOCK, BlockKind, CHUNK};
-use lanefs_sync::size;
+use lanefs_sync::{Mutex, size};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Blocks of a window of metadata, which begins at a multiple of its size: 64 KiB.
@@ -15,6 +16,9 @@ pub(crate) const WINDOW_BLOCKS: u64 = 16;
 
 /// Blocks of a window of small files: 128 KiB. Files are larger than entries, and lie a little apart.
 pub(crate) const DATA_WINDOW_BLOCKS: u64 = size(32, 16) as u64;
+
+/// Windows of metadata whose memory is kept (1 MiB): more are seldom read at the same time.
+const KEPT_WINDOWS: usize = 16;
 
 /// Smallest cache in blocks that takes neighbours (16 MiB): its small queue has room for 25 windows, so that
 /// a neighbour waits for its use through some tens of misses.
@@ -100,6 +104,8 @@ pub(crate) struct Neighbours {
     chunks: Box<[AtomicU64]>,
     /// By number of the chunk: its position, and how many small files were missed in it.
     data_chunks: Box<[AtomicU64]>,
+    /// Memory of windows of metadata that no thread reads now.
+    windows: Mutex<Vec<AlignedBuffer>>,
 }
 
 /// Returns true for the kinds of which a window is read. They have what verifies a block in the block itself.
@@ -118,12 +124,27 @@ impl Neighbours {
             data: Worth::default(),
             chunks: (0..CHUNKS).map(|_| AtomicU64::new(0)).collect(),
             data_chunks: (0..DATA_CHUNKS).map(|_| AtomicU64::new(0)).collect(),
+            windows: Mutex::default(),
         }
     }
 
     /// Returns whether a miss of metadata, which this counts, may fetch neighbours.
     pub(crate) fn may_fetch(&self) -> bool {
         self.is_in_use && self.metadata.may_fetch()
+    }
+
+    /// Returns memory for a window of metadata, with the bytes of an earlier one: a miss costs no page faults.
+    pub(crate) fn window(&self) -> AlignedBuffer {
+        let kept = self.windows.lock().pop();
+        kept.unwrap_or_else(|| AlignedBuffer::zeroed((WINDOW_BLOCKS * BLOCK) as usize))
+    }
+
+    /// Keeps the memory of a window for the next one.
+    pub(crate) fn keep_window(&self, memory: AlignedBuffer) {
+        let mut windows = self.windows.lock();
+        if windows.len() < KEPT_WINDOWS {
+            windows.push(memory);
+        }
     }
 
     /// Returns the neighbours that a miss of a small file's data at `at`, which this counts, should bring:

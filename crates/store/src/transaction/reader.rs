@@ -207,10 +207,19 @@ impl<'s> Reader<'s> {
     /// As [`block`](Self::block).
     #[inline(always)]
     pub fn peek(&self, at: u64, kind: BlockKind) -> Result<View<'s>, Fault> {
+        self.peek_part(at, BLOCK as usize, kind)
+    }
+
+    /// Returns a structure in a block of many as [`part`](Self::part) does, without tracking it.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block).
+    #[inline(always)]
+    pub fn peek_part(&self, at: u64, len: usize, kind: BlockKind) -> Result<View<'s>, Fault> {
         if let Some(reason) = self.abort_reason.get() {
             return Err(reason);
         }
-        self.store.view_of(at, BLOCK as usize, kind)
+        self.store.view_of(at, len, kind)
     }
 
     /// Returns a structure in a block of many: `len` bytes at `at`, a multiple of 8, that lie in one block of
