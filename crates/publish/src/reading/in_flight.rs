@@ -17,6 +17,8 @@ pub(crate) struct InFlight {
 struct Used {
     requests: usize,
     bytes: u64,
+    /// Threads that wait for more bytes than the end of one request may give.
+    waiting_for_bytes: usize,
 }
 
 /// A request that counts as under way until this is dropped.
@@ -39,7 +41,10 @@ impl InFlight {
     pub(crate) fn admit(&self, bytes: u64) -> Admitted<'_> {
         let mut used = self.used.lock();
         while used.requests > 0 && (used.requests >= self.most || used.bytes + bytes > MOST_BYTES) {
+            let is_for_bytes = used.requests < self.most;
+            used.waiting_for_bytes += usize::from(is_for_bytes);
             self.ended.wait(&mut used);
+            used.waiting_for_bytes -= usize::from(is_for_bytes);
         }
         used.requests += 1;
         used.bytes += bytes;
@@ -52,9 +57,11 @@ impl Drop for Admitted<'_> {
         let mut used = self.all.used.lock();
         used.requests -= 1;
         used.bytes -= self.bytes;
+        let is_for_one = used.waiting_for_bytes == 0;
         drop(used);
-        // All: one that waits may need more room than this one gives, and another one less.
-        self.all.ended.notify_all();
+        // Hundreds of threads may wait, and to wake all of them costs more than the request. One that finds too
+        // few bytes is counted when it waits again, and some request is under way that wakes all at its end.
+        if is_for_one { self.all.ended.notify_one() } else { self.all.ended.notify_all() }
     }
 }
 

@@ -14,8 +14,8 @@ pub(crate) struct Plan(HashMap<Stored, u64>);
 
 impl Plan {
     /// Decides for the pieces of some references, each with the blocks of its window that are read. Frames
-    /// cost another round trip, for the index that names them: it pays where the bytes that nobody needs take
-    /// longer together than that. Pieces of which something is near cost none.
+    /// cost another round trip, with a request for each index that names them: it pays where the bytes that
+    /// nobody needs take longer together than that. Pieces of which something is near cost none.
     pub(crate) fn new<'p>(fetcher: &Fetcher, references: impl Iterator<Item = (&'p Piece, u64)>) -> Plan {
         let mut wanted: HashMap<Stored, u64> = HashMap::new();
         for (piece, blocks) in references.filter(|(piece, _)| frame_blocks(piece.stored.codec).is_some()) {
@@ -25,9 +25,9 @@ impl Plan {
         let near: HashMap<Stored, Near> =
             wanted.keys().map(|stored| (*stored, fetcher.find_near(stored))).collect();
         let is_far = |stored: &Stored| near.get(stored) == Some(&Near::Nothing);
-        let saved = wanted.iter().filter(|(stored, _)| is_far(stored));
-        let saved = saved.map(|(stored, frames)| saved_bytes(stored, *frames)).sum();
-        let pays = fetcher.pace.is_worth_a_round_trip(saved);
+        let far: Vec<_> = wanted.iter().filter(|(stored, _)| is_far(stored)).collect();
+        let saved = far.iter().map(|(stored, frames)| saved_bytes(stored, **frames)).sum();
+        let pays = fetcher.pace.is_worth_a_round_trip(saved, far.len());
         wanted.retain(|stored, _| match near.get(stored) {
             Some(Near::Whole) => false,
             Some(Near::Index) => true,

@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Bytes of a piece of data, and pieces on the way in a direction of a connection: a link of 1 GB/s
-/// has as many in a quarter of a second.
+/// has as many in a sixteenth of a second.
 const PIECE_BYTES: usize = 64 << 10;
-const PIECES: usize = 4096;
+const PIECES: usize = 1024;
 
 /// Properties of a link.
 #[derive(Clone, Copy, Debug)]

@@ -82,7 +82,7 @@ fn measure_row(
     name: &str,
     quality: Quality,
 ) -> Result<()> {
-    let (mut values, mut received) = (Values::default(), Values::default());
+    let (mut values, mut received, mut asked) = (Values::default(), Values::default(), Values::default());
     let readers = [&BatchReader::Lane, &BatchReader::Whole, &BatchReader::Ranges];
     bench.in_turn(name, &readers, |reader, run| {
         let link = server.link(quality)?;
@@ -93,10 +93,12 @@ fn measure_row(
         };
         if run > 0 {
             values.add(reader.name(), elapsed.as_secs_f64() * 1e3);
-            received.add(reader.name(), traffic as f64 / bytes.max(1) as f64);
+            received.add(reader.name(), traffic.received as f64 / bytes.max(1) as f64);
+            asked.add(reader.name(), traffic.requests as f64);
         }
         Ok(())
     })?;
+    let requests_of = |name: &str| asked.median(name).unwrap_or(f64::NAN);
     let times = |name: &str| received.median(name).unwrap_or(f64::INFINITY);
     let row = values.row(name, "ms").map(|row| {
         row.param("files", corpus.len())
@@ -106,6 +108,8 @@ fn measure_row(
             .param("mb_per_s", quality.bandwidth.unwrap_or_default() / 1e6)
             .extra("bytes_of_files", times(LANEFS))
             .extra("whole_bytes_of_files", times(BatchReader::Whole.name()))
+            .extra("requests", requests_of(LANEFS))
+            .extra("whole_requests", requests_of(BatchReader::Whole.name()))
             .goal(format!("bytes <= {GOAL_BATCH_BYTES} x files"), times(LANEFS) <= GOAL_BATCH_BYTES)
             .goal_ratio(BatchReader::Whole.name(), GOAL_BATCH_WHOLE)
             .goal_ratio(BatchReader::Ranges.name(), GOAL_BATCH_RANGES)
@@ -115,14 +119,14 @@ fn measure_row(
 }
 
 /// Reads all files as one batch of a publication that is open, and of which nothing else was read. Returns
-/// the time, and the bytes that came over the link.
+/// the time, and what came over the link.
 fn read_batch(
     link: &Link,
     folder: &str,
     most: usize,
     corpus: &Corpus,
     requests: &CorpusRequests,
-) -> Result<(Duration, u64)> {
+) -> Result<(Duration, Traffic)> {
     let opened = Opened::with(link, folder, &ReadOptions { requests: most, ..ReadOptions::default() })?;
     let (before, start) = (link.traffic(), Instant::now());
     let mut contents = FileContents::new();
@@ -135,8 +139,9 @@ fn read_batch(
     Ok((elapsed, since(&before, link)))
 }
 
-fn since(before: &Traffic, link: &Link) -> u64 {
-    link.traffic().received - before.received
+fn since(before: &Traffic, link: &Link) -> Traffic {
+    let now = link.traffic();
+    Traffic { requests: now.requests - before.requests, received: now.received - before.received }
 }
 
 /// Reads as many bytes as each file has, from anywhere in the packs, by one request for each.
@@ -145,7 +150,7 @@ fn read_ranges(
     server: &Server,
     corpus: &Corpus,
     requests: &CorpusRequests,
-) -> Result<(Duration, u64)> {
+) -> Result<(Duration, Traffic)> {
     let failed = |error: lanefs_publish::StoreError| Error::Publication {
         what: "a ranged read".into(),
         message: error.to_string(),
