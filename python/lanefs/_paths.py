@@ -7,7 +7,7 @@ import operator
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Union
 
 from lanefs import _lanefs
@@ -31,6 +31,13 @@ def check_mode(mode: int) -> None:
     """Checks permissions."""
     if not 0 <= mode <= 0o7777:
         raise ValueError(f"mode is {mode:#o}; it is 0 to 0o7777")
+
+
+def check_texts(texts: Sequence[str], name: str) -> list[str]:
+    """Checks an argument that is several texts."""
+    if isinstance(texts, str):
+        raise TypeError(f"{name} is one text; give a list of them")
+    return list(texts)
 
 
 class PathCalls:

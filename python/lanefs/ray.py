@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lanefs._batches import Paths, path_set
 from lanefs._errors import error_of
 from lanefs._lanefs import PathSet
 from lanefs._lookup import COLUMNS, Kind
 from lanefs._transfer import count_tree
-from lanefs._volume import Paths, Volume, path_set
+from lanefs._volume import Volume
 
 try:
     import pyarrow

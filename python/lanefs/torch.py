@@ -15,11 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from lanefs._batches import Paths, path_set
 from lanefs._device import DeviceFiles, DeviceMemory, bytes_of
 from lanefs._lanefs import PathSet, shuffled
 from lanefs._passes import Passes, Resume
 from lanefs._paths import Path
-from lanefs._volume import Paths, Volume, path_set
+from lanefs._volume import Volume
 
 #: The names of images, as torchvision has them.
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")

@@ -33,7 +33,7 @@ impl Misuse {
             NoObject | Dies => {
                 Some("lanefs-alloc: there is no object in use at an address that was freed or resized, at 0x")
             }
-            WrittenBehind => Some("lanefs-alloc: memory was written to behind the end of an object at 0x"),
+            WrittenBehind => Some("lanefs-alloc: memory was written to past the end of an object at 0x"),
             WrittenFreed => Some("lanefs-alloc: memory was written to after it was freed at 0x"),
             Lives => None,
         }

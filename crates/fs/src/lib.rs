@@ -106,7 +106,7 @@ pub use vocabulary::as_path::AsPath;
 pub use vocabulary::columns::{
     ANSWER_BLOCK, AnswerBlock, AttributeBlock, Column, ColumnSet, Columns, ColumnsMut, Resolutions, Row, Rows,
 };
-pub use vocabulary::error::{Error, ErrorKind, Result};
+pub use vocabulary::error::{Error, ErrorKind, Result, host_text};
 pub use vocabulary::name_set::{BadNumbers, NameSet, NamesUnder};
 pub use vocabulary::notice::Changed;
 pub use vocabulary::options::{Access, CreateOptions, OpenOptions};

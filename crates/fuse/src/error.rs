@@ -1,6 +1,7 @@
 //! Errors of mounting and unmounting.
 
 use lanefs::escape::escape_path;
+use lanefs::host_text;
 use rustix::io::Errno;
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub enum Error {
         by: String,
     },
     /// The host refused an operation.
-    #[error("{what}: {}", errno_text(*errno))]
+    #[error("{what}: {}", host_text(&(*errno).into()))]
     Host {
         /// The operation.
         what: String,
@@ -83,13 +84,6 @@ impl Error {
 
     /// Builds an error of the host from one of the standard library.
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
-        let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
-        Error::Host { what: what.into(), errno }
+        lanefs_serve::Error::io(what, error).into()
     }
-}
-
-/// Returns the host's text for an error, without the number that Rust appends.
-fn errno_text(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

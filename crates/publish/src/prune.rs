@@ -10,6 +10,7 @@ use crate::format::hash::Hash;
 use crate::format::layout::{MAX_CONDEMNED, MAX_ROOT_BYTES};
 use crate::format::{packs, root};
 use crate::objects::Objects;
+use crate::publication::ReadOptions;
 use crate::publish::OnProgress;
 use crate::reading::fetch::Fetcher;
 use crate::reading::manifest::Manifest;
@@ -93,7 +94,7 @@ pub fn prune(store: Arc<dyn Store>, options: &PruneOptions, progress: OnProgress
     }
     let objects = Objects { store };
     let now = if options.dry_run { host_clock() } else { store_clock(&objects)? };
-    let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
+    let fetcher = Fetcher::new(objects.clone(), None, ReadOptions::MEMORY_BYTES);
     let writer = uuid::Uuid::new_v4().into_bytes();
     PruneJob { objects, fetcher, options, progress, now, writer, gone: Mutex::default() }.run()
 }

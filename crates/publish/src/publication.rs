@@ -101,6 +101,8 @@ pub struct ReadOptions {
 impl ReadOptions {
     /// Shards of a join that are open at the same time, by default.
     pub const OPEN_SHARDS: usize = 64;
+    /// Bytes of decompressed pieces in memory, by default.
+    pub(crate) const MEMORY_BYTES: u64 = 64 << 20;
 }
 
 impl Default for ReadOptions {
@@ -108,7 +110,7 @@ impl Default for ReadOptions {
         ReadOptions {
             cache: None,
             fills_cache: true,
-            memory: 64 << 20,
+            memory: Self::MEMORY_BYTES,
             ahead: 16 << 20,
             reads_ahead: true,
             requests: 0,

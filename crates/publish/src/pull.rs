@@ -16,6 +16,7 @@ use crate::reading::manifest::Manifest;
 use lanefs::escape::escape_path;
 use lanefs::expansion::{DEFAULT_FACTOR, is_justified};
 use lanefs::format::BLOCK;
+use lanefs::host_path::parent_dir;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -392,8 +393,7 @@ impl UnnamedImage {
         let end = || {
             self.file.set_len(self.len)?;
             self.file.sync_all()?;
-            let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
-            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+            File::open(parent_dir(image))?.sync_all()
         };
         end().map_err(|error| host(image, &error))
     }

@@ -9,7 +9,7 @@ use crate::format::packs;
 use crate::format::page::Page;
 use crate::format::root::{self, Named, Tag};
 use crate::objects::Objects;
-use crate::publication::{Reference, TAGS, read_tag, tag_object};
+use crate::publication::{ReadOptions, Reference, TAGS, read_tag, tag_object};
 use crate::reading::fetch::Fetcher;
 use crate::reading::manifest::Manifest;
 use crate::reading::threads;
@@ -107,7 +107,7 @@ pub fn set_tag(
     if before.is_some() && !force {
         return Err(Error::TagExists(shown()));
     }
-    let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
+    let fetcher = Fetcher::new(objects.clone(), None, ReadOptions::MEMORY_BYTES);
     let (manifest, root, _) =
         Manifest::open_root(&fetcher, Named { version, most: MAX_ROOT_BYTES, root: None })?;
     let facts = manifest.root.facts;

@@ -52,6 +52,11 @@ pub fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
     PathWalk::new(path)?.finish(false)
 }
 
+/// Returns the directory of the last name of a path: `.` for a name alone, and for a path without one.
+pub fn parent_dir(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Returns the directory of the user's cache: `$XDG_CACHE_HOME/lanefs`, or `~/.cache/lanefs`. Only the user's
 /// own home directory has one: another user's (as with sudo) would get files that its owner cannot use.
 ///
@@ -76,11 +81,10 @@ pub fn user_cache() -> io::Result<PathBuf> {
 /// # Errors
 /// The host's; `PermissionDenied` for a directory of another user, or one that others may use.
 pub fn private_dir(path: &Path) -> io::Result<OwnedFd> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+    let Some(name) = path.file_name() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "names no directory of its own"));
     };
-    let parent = make_dirs(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
-    private_dir_in(&parent, name)
+    private_dir_in(make_dirs(parent_dir(path))?, name)
 }
 
 /// As [`private_dir`], for a name in an open directory.

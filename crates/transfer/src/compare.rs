@@ -1,8 +1,8 @@
 //! Comparison of two whole trees of the host: the check of a round trip, independent of the import and export
 //! code.
 
-use crate::on_host::host::HostMeta;
-use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::on_host::host::{ENTRIES_BYTES, HostMeta};
+use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs, open_named};
 use crate::running::job::{Control, TransferJob, count};
 use crate::running::queue::{Queue, default_threads, run_tasks};
 use crate::running::report::{Counts, Problem};
@@ -12,12 +12,11 @@ use crate::vocabulary::xattrs::{XattrBuffers, XattrTarget};
 use lanefs::FileKind;
 use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, seek, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, seek, statat};
 use rustix::io::{Errno, pread};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +111,7 @@ pub fn compare_trees(
         || CompareBuffers {
             a: vec![0; CHUNK_BYTES],
             b: vec![0; CHUNK_BYTES],
-            entries: vec![MaybeUninit::uninit(); 64 << 10],
+            entries: vec![MaybeUninit::uninit(); ENTRIES_BYTES],
             xattrs: XattrBuffers::new(),
         },
         |queue, buffers, task| match task {
@@ -136,9 +135,7 @@ pub fn compare_trees(
 
 fn open_top(path: &Path) -> Result<Arc<HostDir>> {
     let cannot = |errno| Error::host(format!("cannot compare '{}'", shown_path(path)), errno);
-    let fd = openat(CWD, path, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
-    HostDir::top(name, fd).map_err(cannot)
+    open_named(path).and_then(|fd| HostDir::named(path, fd)).map_err(cannot)
 }
 
 impl Compare<'_> {
@@ -161,7 +158,7 @@ impl Compare<'_> {
             let at = side.fd(&self.dirs)?;
             let fd = Arc::new(openat(&*at, &*name, OPEN_DIR, Mode::empty())?);
             let stat = fstat(&fd)?;
-            let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+            let id = FileId::of(&stat);
             Ok(HostDir::below(&self.dirs, side, name.clone(), id, fd))
         };
         match (open(&parent.a), open(&parent.b)) {

@@ -5,7 +5,7 @@ use crate::host::message;
 /// Ends the program: it wrote past the end of an object.
 #[cold]
 pub(crate) fn written_behind_end(object: *const u8) -> ! {
-    message::fail("memory was written to behind the end of an object", object.addr())
+    message::fail("memory was written to past the end of an object", object.addr())
 }
 
 /// Ends the program: it wrote to a freed object.

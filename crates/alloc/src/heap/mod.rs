@@ -39,7 +39,7 @@ pub(crate) struct Heap {
 }
 
 const _: () = assert!(offset_of!(Heap, inbox) == 0, "heap and inbox have one address");
-const _: () = assert!(size_of::<Heap>().is_multiple_of(align_of::<*mut u8>()), "magazines lie behind a heap");
+const _: () = assert!(size_of::<Heap>().is_multiple_of(align_of::<*mut u8>()), "magazines follow a heap");
 
 // SAFETY: the inbox is for all threads; only the thread that has the heap uses `own`.
 unsafe impl Sync for Heap {}

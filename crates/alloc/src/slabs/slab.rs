@@ -37,7 +37,7 @@ struct SlabHeader {
     links: Links,
 }
 
-const _: () = assert!(size_of::<SlabHeader>() <= HEADER_BYTES, "the bitmap lies behind the header");
+const _: () = assert!(size_of::<SlabHeader>() <= HEADER_BYTES, "the bitmap follows the header");
 
 /// Neighbours in the heap's list of slabs that have free objects.
 #[derive(Clone, Copy)]

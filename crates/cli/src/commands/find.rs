@@ -227,7 +227,7 @@ impl Search<'_> {
         let mut outcome = Ok(());
         let mut each = |found: Below<'_>| {
             let entry = found.entry;
-            let visited = if walk::is_possible(&entry.name) {
+            let visited = if path::is_name(&entry.name) {
                 let candidate = Candidate::new(found.path, &entry.name, entry.ino, entry.kind, found.depth);
                 self.visit(context, candidate)
             } else {

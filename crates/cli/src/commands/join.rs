@@ -2,15 +2,14 @@
 
 use crate::session::publication::{self, LocationParser};
 use crate::session::receipts;
+use crate::terminal::console;
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::progress::Progress;
-use crate::terminal::{console, interrupt};
+use crate::terminal::progress::with_progress;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
 use lanefs_publish::{Error, JoinOptions, JoinReport, Location, Receipt, Reference, join};
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -71,13 +70,7 @@ impl JoinShards {
         let remove = self.remove.iter().map(|prefix| prefix.as_bytes().to_vec()).collect();
         let (only, dry_run) = (self.only, self.dry_run);
         let options = JoinOptions { remove, only, dry_run, ..JoinOptions::default() };
-        let progress = RefCell::new(Progress::new("joining"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let joined = join(store, tag, &receipts, &options, &update);
-        drop(progress);
+        let joined = with_progress("joining", |update| join(store, tag, &receipts, &options, update));
         let report = joined.map_err(|error| self.failure(&error))?;
         for prefix in &report.absent {
             console::say(&format!("{}: the join has no shard to remove there", escape(prefix)));

@@ -1,7 +1,7 @@
 //! `lanefs mkfs`.
 
 use crate::session::image::{self, Image};
-use crate::terminal::failure::{self, Failure, Outcome};
+use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::{ending, exit};
 use crate::text::escape::escape;
 use crate::text::identity::{MAX_LABEL, parse_label, parse_uuid};
@@ -121,6 +121,6 @@ fn device_bytes(path: &Path) -> Result<u64, Failure> {
         .and_then(|mut device| std::io::Seek::seek(&mut device, std::io::SeekFrom::End(0)))
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => Failure::host(path, &error),
-            _ => Failure::new(exit::HOST, bytes::of_path(path), &failure::host_text(&error), "give --size"),
+            _ => Failure::new(exit::HOST, bytes::of_path(path), &lanefs::host_text(&error), "give --size"),
         })
 }

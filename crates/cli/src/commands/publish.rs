@@ -5,7 +5,7 @@ use crate::session::mounted;
 use crate::session::publication::{self, Destination, DestinationParser};
 use crate::session::receipts;
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::progress::Progress;
+use crate::terminal::progress::with_progress;
 use crate::terminal::{console, exit, interrupt};
 use crate::text::escape::escape;
 use crate::text::json;
@@ -19,7 +19,6 @@ use lanefs_publish::{
     DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Receipt, Reference, Snapshot, Source,
     publish, publish_shard,
 };
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -31,7 +30,7 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
 /// Writes the volume as a new version to the store at URL, and moves the tag to it (after #; `latest` by
 /// default). Blocks that the store has already are not written again. A directory that is missing is made. Of
 /// a mounted volume it publishes a snapshot, with all changes so far, while programs go on writing; IMAGE may
-/// be its mount point. Ctrl-C leaves the tag on the version that it had; publishing again goes on where it
+/// be its mount point. Ctrl-C leaves the tag on the version that it had; publishing again continues where it
 /// stopped. Commands that read a volume take URL in place of IMAGE.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -78,7 +77,7 @@ pub struct Publish {
 const UNNAMED_INODES: u64 = 2;
 
 /// Message of an interruption.
-const INTERRUPTED: &str = "interrupted; the tag is as it was, and publishing again goes on from here";
+const INTERRUPTED: &str = "interrupted; the tag is as it was, and publishing again continues from here";
 
 /// The snapshot of a mounted volume, which its server gives.
 struct Mounted {
@@ -142,16 +141,10 @@ impl Publish {
         interrupt::wait_for_commands();
         let (level, dry_run, check) = (self.level, self.dry_run, self.check);
         let options = PublishOptions { level, dry_run, check, ..Default::default() };
-        let progress = RefCell::new(Progress::new("publishing"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let report = match self.prefix.is_none() || self.to.names_tag {
-            true => publish(source.as_ref(), store, tag, &options, &update),
-            false => publish_shard(source.as_ref(), store, &options, &update),
-        };
-        drop(progress);
+        let report = with_progress("publishing", |update| match self.prefix.is_none() || self.to.names_tag {
+            true => publish(source.as_ref(), store, tag, &options, update),
+            false => publish_shard(source.as_ref(), store, &options, update),
+        });
         let report = report.map_err(|error| self.failure(&error))?;
         let receipt = self.prefix.as_ref().filter(|_| !dry_run).map(|prefix| Receipt {
             prefix: prefix.as_bytes().to_vec(),

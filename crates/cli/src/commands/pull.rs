@@ -2,8 +2,8 @@
 
 use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::progress::Progress;
-use crate::terminal::{console, exit, interrupt};
+use crate::terminal::progress::with_progress;
+use crate::terminal::{console, exit};
 use crate::text::escape::escape;
 use crate::text::size::human;
 use crate::text::{bytes, json, mode};
@@ -11,7 +11,6 @@ use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
 use lanefs_publish::{Error, Location, PullOptions, PullReport};
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -19,8 +18,8 @@ use std::path::PathBuf;
 ///
 /// Writes the version at URL into the new file IMAGE, which is an ordinary volume from then on, for writing
 /// too: the same volume, with the same UUID. Blocks are verified before they are written. While it works the
-/// file is IMAGE.part; after Ctrl-C, or a failure, the same command goes on where it stopped. Pieces that the
-/// local cache has are not fetched. A part of a volume is brought by `lanefs export URL PATH DIR`.
+/// file is IMAGE.part; after Ctrl-C, or a failure, the same command continues where it stopped. Pieces that
+/// the local cache has are not fetched. A part of a volume is brought by `lanefs export URL PATH DIR`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs pull s3://bucket/photos photos.lane
@@ -53,13 +52,7 @@ impl Pull {
     pub fn execute(&self) -> Outcome {
         let options = PullOptions { max_expansion: self.max_expansion, mode: self.mode };
         let publication = publication::open_once(&self.from)?;
-        let progress = RefCell::new(Progress::new("pulling"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let pulled = publication.pull_with(&self.image, &options, &update);
-        drop(progress);
+        let pulled = with_progress("pulling", |update| publication.pull_with(&self.image, &options, update));
         let report = pulled.map_err(|error| self.failure(&error))?;
         self.print(&publication.version().to_string(), &report)
     }
@@ -67,7 +60,7 @@ impl Pull {
     fn failure(&self, error: &Error) -> Failure {
         match error {
             Error::Interrupted => {
-                console::say("interrupted; pulling again goes on from here");
+                console::say("interrupted; pulling again continues from here");
                 Failure::Interrupted
             }
             Error::Host { .. } => Failure::Message { exit: exit::HOST, text: error.to_string(), ends: true },
@@ -78,19 +71,18 @@ impl Pull {
     fn print(&self, version: &str, report: &PullReport) -> Outcome {
         let mut out = console::output();
         let PullReport { blocks, found } = report;
-        let name = escape(bytes::of_path(&self.image));
+        let name = bytes::of_path(&self.image);
         if self.json {
-            let object = serde_json::json!({
-                "url": self.from.to_string(),
-                "version": version,
-                "image": name,
-                "written_bytes": blocks * BLOCK,
-                "found_bytes": found * BLOCK,
-            });
+            let mut object = serde_json::Map::new();
+            object.insert("url".into(), self.from.to_string().into());
+            object.insert("version".into(), version.into());
+            json::add_name(&mut object, "image", name);
+            object.insert("written_bytes".into(), (blocks * BLOCK).into());
+            object.insert("found_bytes".into(), (found * BLOCK).into());
             writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
-        writeln!(out, "{name}: version {version}, {} written", human(blocks * BLOCK))?;
+        writeln!(out, "{}: version {version}, {} written", escape(name), human(blocks * BLOCK))?;
         if *found > 0 {
             writeln!(out, "{} of a pull that was cut off were there", human(found * BLOCK))?;
         }

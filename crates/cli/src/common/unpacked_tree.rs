@@ -2,13 +2,13 @@
 
 use super::transfer;
 use crate::session::users::HostNames;
-use crate::terminal::failure::{Failure, host_text};
+use crate::terminal::failure::Failure;
 use crate::terminal::progress::TransferProgress;
 use crate::terminal::{exit, interrupt};
 use crate::text::bytes;
 use crate::text::escape::escape;
 use crate::text::size::human;
-use lanefs::{Access, CreateOptions, ErrorKind, OpenOptions, Volume};
+use lanefs::{Access, CreateOptions, ErrorKind, OpenOptions, Volume, host_text};
 use lanefs_transfer::{
     ArchiveSource, Control, Error, ImportOptions, Problem, Side, UnpackedArchive, unpack_archive,
 };

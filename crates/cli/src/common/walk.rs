@@ -162,7 +162,7 @@ impl<'v> Walk<'v> {
 
     /// Visits an entry of the innermost directory, which is at the end of the path.
     fn visit_entry(&mut self, entry: DirEntry) -> Result<WalkStep, Failure> {
-        if !is_possible(&entry.name) {
+        if !path::is_name(&entry.name) {
             return Err(impossible(path::join(&self.path, &entry.name)));
         }
         let (depth, last) = match self.open.last() {
@@ -222,12 +222,7 @@ impl<'v> Walk<'v> {
     }
 }
 
-/// False for a name that no sound volume has: it would lead its reader out of the directory.
-pub fn is_possible(name: &[u8]) -> bool {
-    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
-}
-
-/// The failure for such a name.
+/// The failure for a name that no sound volume has ([`path::is_name`]).
 pub fn impossible(path: impl AsRef<[u8]>) -> Failure {
     Failure::damage(path, "the directory has an impossible name")
 }

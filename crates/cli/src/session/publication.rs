@@ -109,10 +109,7 @@ impl StoreArgs {
             Ok(cache) => Ok(Some(Arc::new(cache))),
             Err(error) => {
                 let advice = "choose a directory by --cache-dir, or use --no-cache";
-                console::say(&format!(
-                    "no local cache: {}; {advice}",
-                    crate::terminal::failure::host_text(&error)
-                ));
+                console::say(&format!("no local cache: {}; {advice}", lanefs::host_text(&error)));
                 Ok(None)
             }
         }
@@ -310,7 +307,7 @@ pub fn open_once(location: &Location) -> Result<Publication, Failure> {
     Publication::open(store(location, false)?, location.reference(), &read).map_err(|error| failure(&error))
 }
 
-/// Opens a version whose pieces go to the local cache, and stay in memory hardly.
+/// Opens a version whose pieces go to the local cache, and hardly stay in memory.
 ///
 /// # Errors
 /// As [`open`]; there is no cache.
@@ -367,7 +364,7 @@ fn advice(object: &str, error: &StoreError) -> &'static str {
         StoreError::NoStore(_) => "check the URL, the region and --endpoint, or make the bucket",
         StoreError::Denied(_) if is_directory => "check owner and mode, or run as a user who has access",
         StoreError::Denied(_) => "check the credentials in the environment, and the rights that they give",
-        StoreError::Full(_) => "free some space there; publishing again goes on where this one stopped",
+        StoreError::Full(_) => "free some space there; publishing again continues where this one stopped",
         _ => "",
     }
 }

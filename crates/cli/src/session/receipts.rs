@@ -3,7 +3,7 @@
 use crate::terminal::failure::Failure;
 use crate::terminal::input::Input;
 use crate::text::{bytes, json};
-use lanefs::escape::escape;
+use lanefs::host_path::parent_dir;
 use lanefs_publish::{Hash, Receipt};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,13 +29,12 @@ pub fn line(receipt: &Receipt) -> String {
 /// The host's.
 pub fn write(path: &Path, receipt: &Receipt) -> Result<(), Failure> {
     let failed = |error: &io::Error| Failure::host(path, error);
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
     // Tasks that run at the same time may write another version each, and have one number on two machines.
     let mut other = std::ffi::OsString::from(".");
     other.push(name);
     other.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let part = directory.join(other);
+    let part = parent_dir(path).join(other);
     let text = format!("{}\n", line(receipt));
     let written = File::options().write(true).create_new(true).open(&part).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -60,23 +59,23 @@ pub fn read(path: &Path) -> Result<Vec<Receipt>, Failure> {
     };
     read.map_err(|error| Failure::host(path, &error))?;
     let name = bytes::of_path(path);
-    let bad = |place: String, why: &str| {
+    let bad = |place: Vec<u8>, why: &str| {
         let advice = "give files that `lanefs publish --prefix` wrote";
         Failure::usage(place, why, advice)
     };
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(bad(escape(name), "is too large for a file with receipts"));
+        return Err(bad(name.to_vec(), "is too large for a file with receipts"));
     }
     let mut receipts = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let place = || format!("{}:{}", escape(name), number + 1);
+        let place = || [name, format!(":{}", number + 1).as_bytes()].concat();
         receipts.push(parse(line).ok_or_else(|| bad(place(), "is not a receipt of a shard"))?);
     }
     if receipts.is_empty() {
-        return Err(bad(escape(name), "has no receipt"));
+        return Err(bad(name.to_vec(), "has no receipt"));
     }
     Ok(receipts)
 }

@@ -5,7 +5,7 @@ use crate::text::escape::escape;
 use crate::text::{bytes, size};
 use lanefs::escape::harmless;
 use lanefs::format::MAX_FILE_SIZE;
-use lanefs::{Code, Error, ErrorKind};
+use lanefs::{Code, Error, ErrorKind, host_text};
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
@@ -188,15 +188,6 @@ pub fn exit_of_code(code: Code) -> u8 {
         code if code.is_damage() => exit::IMAGE,
         Code::Io | Code::NoMemory => exit::HOST,
         _ => exit::PARTIAL,
-    }
-}
-
-/// The host's error in words, without the number that Rust appends.
-pub fn host_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_string(),
-        None => text,
     }
 }
 

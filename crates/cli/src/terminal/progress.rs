@@ -1,9 +1,10 @@
 //! Progress of long work, drawn on standard error if that is a terminal.
 
-use super::console;
+use super::{console, interrupt};
 use crate::text::size::human;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lanefs_transfer::ProgressState;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// Shorter work draws nothing.
@@ -81,6 +82,16 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Draws the progress of work that tells it by calls, and stops where the answer is false: once the user asks
+/// for it.
+pub fn with_progress<T>(label: &'static str, work: impl FnOnce(&dyn Fn(u64, u64) -> bool) -> T) -> T {
+    let progress = RefCell::new(Progress::new(label));
+    work(&|done, total| {
+        progress.borrow_mut().set(done, total);
+        !interrupt::raised()
+    })
 }
 
 /// Progress of a transfer between a volume and the host.

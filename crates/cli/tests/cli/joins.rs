@@ -117,11 +117,11 @@ fn a_join_tells_what_it_has_done_and_the_same_again_does_nothing() {
     shards.join(&[]).ends(2).says("no receipt");
     let version = format!("{}#{}", shards.url, made["version"].as_str().unwrap());
     run(&["join", &version, text(&newer)]).ends(2);
-    let bad = shards.host("bad.json");
+    let bad = shards.host("bad\\.json");
     fs::write(&bad, "\n{\"prefix\":\"/x\"}\n").unwrap();
-    shards.join(&[text(&bad)]).ends(2).says("bad.json:2");
+    shards.join(&[text(&bad)]).ends(2).says("bad\\\\.json:2: is not");
     fs::write(&bad, "\n").unwrap();
-    shards.join(&[text(&newer), text(&bad)]).ends(2).says("bad.json: has no receipt");
+    shards.join(&[text(&newer), text(&bad)]).ends(2).says("bad\\\\.json: has no receipt");
     shards.join(&["/no/receipt.json"]).ends(4);
 }
 

@@ -25,6 +25,7 @@ mod map;
 mod mount;
 mod mounted;
 mod mounted_caches;
+mod mounted_top;
 mod named_paths;
 mod other_users;
 mod pick;
@@ -34,7 +35,7 @@ mod pull;
 mod raw;
 mod remote;
 mod security;
-#[path = "../../../stores/tests/support/mod.rs"]
+#[path = "../../../stores/tests/s3/server.rs"]
 mod server;
 mod shell;
 mod sync;

@@ -38,11 +38,13 @@ fn a_publication_becomes_an_image_that_is_an_ordinary_volume() {
     run(&["scrub", text(&to)]).ends(0);
     // It is published to the same tag, and another machine pulls that.
     run(&["publish", text(&to), &url]).ends(0);
-    let json = run(&["pull", "--no-cache", "--json", &url, text(&v.host("third.lane"))]).ends(0);
+    let third = v.host("third\\.lane");
+    let json = run(&["pull", "--no-cache", "--json", &url, text(&third)]).ends(0);
     let report: serde_json::Value = serde_json::from_str(json.out()).unwrap();
+    assert_eq!(report["image"], text(&third), "the exact name");
     assert!(report["written_bytes"].as_u64().unwrap() > 600_000, "{report}");
     assert_eq!(report["found_bytes"], 0);
-    assert_eq!(run(&["ls", text(&v.host("third.lane")), "/"]).ends(0).out(), "d\nnew\n");
+    assert_eq!(run(&["ls", text(&third), "/"]).ends(0).out(), "d\nnew\n");
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn ctrl_c_leaves_a_part_from_which_the_next_pull_goes_on() {
     // The program may be done before its handler of the signal runs.
     if code != Some(0) {
         assert_eq!(code, Some(130), "{said}");
-        assert!(said.contains("pulling again goes on from here"), "{said}");
+        assert!(said.contains("pulling again continues from here"), "{said}");
         assert!(!to.exists() && v.host("there.lane.part").exists());
         run(&args).ends(0);
     }

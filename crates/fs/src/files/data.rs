@@ -319,7 +319,7 @@ pub(crate) fn fallocate(
             if !(inside && (node.is_inline() || size == 0 && map::is_empty(&node)?)) {
                 spill(edit, node, plan)?;
                 let first = offset / BLOCK;
-                map::allocate(edit, node, first, end.div_ceil(BLOCK) - first, true)?;
+                map::allocate(edit, node, first, end.div_ceil(BLOCK) - first)?;
             } else if mode == Allocate::Extend && end > size {
                 set_flags(edit, node, 0, INODE_INLINE);
             }
@@ -372,7 +372,7 @@ fn clear(edit: &mut Edit<'_>, range: FileRange<'_, '_>, allocates: bool) -> Outc
     }
     if allocates {
         let from = offset / BLOCK;
-        map::allocate(edit, node, from, end.div_ceil(BLOCK) - from, true)?;
+        map::allocate(edit, node, from, end.div_ceil(BLOCK) - from)?;
     }
     zero_inside(edit, node, offset, first * BLOCK, plan)?;
     zero_inside(edit, node, last * BLOCK, end, plan)

@@ -45,7 +45,7 @@ pub(super) fn flip(edit: &mut Edit<'_>, number: u64, first: u64, count: u64, use
     let view = group(edit.core, number)?;
     let end = first.saturating_add(count);
     if end > BLOCKS_PER_GROUP {
-        return Err(Fault::damaged(view.at(), "an extent ends behind its group"));
+        return Err(Fault::damaged(view.at(), "an extent ends past its group"));
     }
     for (i, mask) in bitmap::masks(first as usize, end as usize) {
         let field = f::BITMAP.index(i);
@@ -80,7 +80,7 @@ pub(super) fn seem_used(core: &Core<'_>, extent: Extent) -> Outcome<bool> {
 pub(crate) fn free_extent(edit: &mut Edit<'_>, extent: Extent) -> Outcome<()> {
     if extent.end() > edit.store().bytes() / BLOCK {
         let at = extent.first.saturating_mul(BLOCK);
-        return Err(Fault::damaged(at, "an extent ends behind the volume"));
+        return Err(Fault::damaged(at, "an extent ends past the volume"));
     }
     edit.freed.push(Freed::Extent(extent));
     Ok(())

@@ -286,6 +286,15 @@ impl Error {
     }
 }
 
+/// Returns the host's error in words, without the number that Rust appends.
+pub fn host_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
 /// The error, with its text and of the kind that the standard library has for it.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
@@ -323,6 +332,14 @@ impl From<Fault> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_host_s_words_come_without_the_number() {
+        let denied = io::Error::from_raw_os_error(Code::AccessDenied.errno());
+        assert!(denied.to_string().contains("(os error"), "{denied}");
+        assert_eq!(host_text(&denied), "Permission denied");
+        assert_eq!(host_text(&io::Error::other("no number")), "no number");
+    }
 
     #[test]
     fn kinds_have_their_numbers() {

@@ -12,6 +12,8 @@
 //! assert_eq!(path::join("/a", "b"), b"/a/b");
 //! ```
 
+use lanefs_format::MAX_NAME;
+
 const SLASH: u8 = b'/';
 
 /// The path for an error.
@@ -102,6 +104,20 @@ pub(crate) fn push(path: &mut Vec<u8>, name: &[u8]) {
     path.extend_from_slice(name);
 }
 
+/// True for a name that an entry of a directory can have: 1 to 255 bytes, no slash and no NUL byte, neither
+/// `.` nor `..`. A damaged volume or a hostile archive may have others, which would lead their reader out of
+/// the directory.
+///
+/// ```
+/// assert!(lanefs::path::is_name("...") && !lanefs::path::is_name(".."));
+/// ```
+pub fn is_name<N: AsRef<[u8]> + ?Sized>(name: &N) -> bool {
+    let name = name.as_ref();
+    !matches!(name, b"" | b"." | b"..")
+        && name.len() <= MAX_NAME
+        && !name.iter().any(|byte| matches!(*byte, 0 | SLASH))
+}
+
 /// True for `/`, however many slashes it has.
 ///
 /// ```
@@ -143,6 +159,16 @@ mod tests {
             assert_eq!(dir.first() == Some(&SLASH), path.first() == Some(&SLASH), "{path:?}");
             assert_eq!((parent(&path), file_name(&path)), (Some(dir), Some(name)));
             assert!(components(&join(dir, name)).eq(all), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_would_leave_the_directory_are_none() {
+        for bad in [&b""[..], b".", b"..", b"a/b", b"a\0", &[b'x'; MAX_NAME + 1]] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+        for good in [&b"..."[..], b" ", b"\xff\n", &[b'x'; MAX_NAME]] {
+            assert!(is_name(good), "{good:?}");
         }
     }
 

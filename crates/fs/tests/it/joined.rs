@@ -138,18 +138,6 @@ impl Device for PairDevice {
         }
         Ok(())
     }
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
 }
 
 fn frame(inode_size: InodeSize) -> Part {

@@ -3,7 +3,7 @@
 use super::find::{Candidate, Match};
 use super::mirrored::Mirrored;
 use crate::inputs::filter::Filter;
-use lanefs::{BatchReport, FileKind, Ino};
+use lanefs::{BatchReport, FileKind, Ino, path};
 use std::collections::HashSet;
 
 /// An entry that a search below a directory found.
@@ -64,7 +64,7 @@ impl Mirrored<'_> {
             if *is_match && !each(Below { path: &path, depth, entry }) {
                 break;
             }
-            if entry.kind == FileKind::Directory && is_possible(&entry.name) {
+            if entry.kind == FileKind::Directory && path::is_name(&entry.name) {
                 frames.extend(enter(entry.ino, depth, &path));
             }
         }
@@ -75,9 +75,4 @@ impl Mirrored<'_> {
 /// Returns the indexes of a directory's candidates.
 fn entries_of(all: &[Candidate], dir: Ino) -> std::ops::Range<usize> {
     all.partition_point(|(entry, _)| entry.dir < dir)..all.partition_point(|(entry, _)| entry.dir <= dir)
-}
-
-/// Refuses names that no sound volume has: they would lead elsewhere.
-fn is_possible(name: &[u8]) -> bool {
-    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }

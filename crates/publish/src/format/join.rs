@@ -11,9 +11,9 @@ use super::layout::{MAX_PREFIX_BYTES, MAX_SHARDS, join, root, shard};
 use super::words::{Bad, CUT_OFF, Input, append, get, uuid};
 use lanefs::format::superblock::Superblock;
 use lanefs::format::{
-    BLOCK, Checksummer, GROUP, HashSeed, InodeSize, MAX_NAME, MAX_VOLUME, MIN_VOLUME, RootAlias,
-    SUPERBLOCK_COPY,
+    BLOCK, Checksummer, GROUP, HashSeed, InodeSize, MAX_VOLUME, MIN_VOLUME, RootAlias, SUPERBLOCK_COPY,
 };
+use lanefs::path::is_name;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
@@ -93,9 +93,7 @@ pub(crate) fn check_prefix(prefix: &[u8]) -> Result<(), Bad> {
     if prefix.len() > MAX_PREFIX_BYTES {
         return Err("has a prefix that is too long");
     }
-    let is_fine =
-        |name: &[u8]| !matches!(name, b"" | b"." | b"..") && name.len() <= MAX_NAME && !name.contains(&0);
-    match path.split(|byte| *byte == b'/').all(is_fine) {
+    match path.split(|byte| *byte == b'/').all(is_name) {
         true => Ok(()),
         false => Err("has a prefix with an impossible component; it has none that is empty, . or .."),
     }

@@ -10,7 +10,6 @@ use super::layout::{
 use super::packs::{self, PackList, PackRef};
 use super::page::{self, PageRef, append_ref, parse_refs};
 use super::words::{Bad, CUT_OFF, Input, append, check, get, uuid};
-use lanefs::format::{BLOCK, MAX_VOLUME, MIN_VOLUME};
 use std::sync::Arc;
 
 /// Consecutive bytes of a pack that have metadata.
@@ -53,7 +52,7 @@ impl Root {
         let mut input = Input(bytes);
         let head = input.take(root::SIZE)?;
         let format = check(head, ROOT_MAGIC, "is not a root of a publication")?;
-        let facts = parse_facts(head)?;
+        let facts = Facts::parse(head)?;
         match get(root::KIND, head)? {
             _ if format == UNBOUND => {}
             VOLUME => {}
@@ -80,18 +79,12 @@ impl Root {
         let (mut list, mut tail) = (PackList::default(), Vec::new());
         self.pages.iter().for_each(|page| append_ref(&mut tail, page, &mut list));
         self.ranges.iter().for_each(|range| append_range(&mut tail, range, &mut list));
-        let facts = &self.facts;
         let mut bytes = Vec::new();
         append(&mut bytes, root::SIZE, |head| {
             root::MAGIC.write(head, ROOT_MAGIC);
             root::VERSION.write(head, VERSION);
             root::LEVEL.write(head, self.level);
-            head[root::UUID.offset..][..facts.uuid.len()].copy_from_slice(&facts.uuid);
-            root::VOLUME_BYTES.write(head, facts.volume_bytes);
-            root::SEQUENCE.write(head, facts.sequence);
-            root::BLOCKS.write(head, facts.blocks);
-            root::METADATA_BYTES.write(head, facts.metadata_bytes);
-            root::DATA_BYTES.write(head, facts.data_bytes);
+            self.facts.write(head);
             root::PACKS.write(head, list.len());
             root::PAGES.write(head, self.pages.len() as u32);
             root::RANGES.write(head, self.ranges.len() as u32);
@@ -102,22 +95,6 @@ impl Root {
         self.join.iter().for_each(|join| join.append_to(&mut bytes));
         bytes
     }
-}
-
-fn parse_facts(head: &[u8]) -> Result<Facts, Bad> {
-    let facts = Facts {
-        uuid: uuid(root::UUID.offset, head)?,
-        volume_bytes: get(root::VOLUME_BYTES, head)?,
-        sequence: get(root::SEQUENCE, head)?,
-        blocks: get(root::BLOCKS, head)?,
-        metadata_bytes: get(root::METADATA_BYTES, head)?,
-        data_bytes: get(root::DATA_BYTES, head)?,
-    };
-    let bytes = facts.volume_bytes;
-    if !(MIN_VOLUME..=MAX_VOLUME).contains(&bytes) || !bytes.is_multiple_of(BLOCK) {
-        return Err("has an impossible size of the volume");
-    }
-    Ok(facts)
 }
 
 fn parse_ranges(input: &mut Input<'_>, count: u32, packs: &[PackRef]) -> Result<Vec<Range>, Bad> {

@@ -22,7 +22,7 @@ use crate::format::join::{Join, Shard, check_prefix, table_and_size};
 use crate::format::layout::{MAX_ROOT_BYTES, MAX_SHARDS, VERSION};
 use crate::format::root::{Root, Tag};
 use crate::objects::Objects;
-use crate::publication::read_tag;
+use crate::publication::{ReadOptions, read_tag};
 use crate::publish::{OnProgress, PublishOptions};
 use crate::reading::fetch::Fetcher;
 use crate::reading::join::{open_version, read_superblock};
@@ -130,7 +130,7 @@ pub fn join(
     progress: OnProgress<'_>,
 ) -> Result<JoinReport> {
     let objects = Objects { store };
-    let fetcher = Arc::new(Fetcher::new(objects.clone(), None, 64 << 20));
+    let fetcher = Arc::new(Fetcher::new(objects.clone(), None, ReadOptions::MEMORY_BYTES));
     let found = read_tag(&objects, tag)?;
     let before = found.as_ref().map(|(present, _)| Before::read(&fetcher, present, tag)).transpose()?;
     // Before any root is read: a prune that deletes one later has another list at the end.

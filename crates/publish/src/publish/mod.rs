@@ -29,7 +29,7 @@ use crate::format::page::{Piece, raw_bytes};
 use crate::format::piece::Packed;
 use crate::format::root::{Root, Tag};
 use crate::objects::Objects;
-use crate::publication::read_tag;
+use crate::publication::{ReadOptions, read_tag};
 use crate::reading::fetch::{Bytes, Fetcher};
 use crate::reading::manifest::Manifest;
 use crate::reading::threads;
@@ -157,7 +157,7 @@ fn publish_source(
     let objects = Objects { store };
     let used = used_windows(volume)?;
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
-    let fetcher = Fetcher::new(objects.clone(), None, 64 << 20);
+    let fetcher = Fetcher::new(objects.clone(), None, ReadOptions::MEMORY_BYTES);
     let found = match tag {
         Some(tag) => read_tag(&objects, tag)?,
         None => None,

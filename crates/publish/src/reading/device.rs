@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::{FANOUT, WINDOW_BYTES};
 use crate::format::page::Piece;
 use lanefs::format::BLOCK;
-use lanefs::{Device, IoBuf, IoBufMut, Read, ReadErrors};
+use lanefs::{Device, IoBufMut, Read, ReadErrors};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -251,21 +251,5 @@ impl Device for VersionDevice {
         let mut errors = ReadErrors::default();
         failures.into_iter().for_each(|(index, error)| errors.add(index, error));
         errors.into_result()
-    }
-
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 }

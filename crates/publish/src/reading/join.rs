@@ -21,7 +21,7 @@ use lanefs::format::superblock::Superblock;
 use lanefs::format::{
     BLOCK, BLOCKS_PER_GROUP, BlockKind, Checksummer, GROUP, Relocation, RootAlias, SUPERBLOCK_COPY, group,
 };
-use lanefs::{BlockOrigin, Device, IoBuf, IoBufMut, Origins, Read, ReadErrors};
+use lanefs::{BlockOrigin, Device, IoBufMut, Origins, Read, ReadErrors};
 use lanefs_sync::lock::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -391,21 +391,5 @@ impl Device for JoinDevice {
         let mut errors = ReadErrors::default();
         failures.into_iter().for_each(|(index, error)| errors.add(index, error));
         errors.into_result()
-    }
-
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 }

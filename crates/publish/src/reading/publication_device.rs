@@ -3,7 +3,7 @@
 use super::device::VersionDevice;
 use super::fetch::Counts;
 use super::join::JoinDevice;
-use lanefs::{Device, IoBuf, IoBufMut, Origins, Read, ReadErrors};
+use lanefs::{Device, IoBufMut, Origins, Read, ReadErrors};
 use std::io;
 
 /// The bytes of a version. Blocks that are not published read as zeros. The device cannot be written.
@@ -63,21 +63,5 @@ impl Device for PublicationDevice {
 
     fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
         self.below().read_many(requests)
-    }
-
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 }

@@ -55,9 +55,7 @@ impl From<Errno> for StoreError {
 impl From<std::io::Error> for StoreError {
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind;
-        let text = error.to_string();
-        // Without the number that Rust appends.
-        let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+        let text = lanefs::host_text(&error);
         match error.kind() {
             ErrorKind::NotFound => StoreError::Missing,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::Denied(text),

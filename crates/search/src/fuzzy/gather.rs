@@ -1,7 +1,7 @@
 //! Names, read by several threads, a directory at a time.
 
 use super::names::{Dir, Entry, Names, mask};
-use lanefs::{DirEntry, Error, FileKind, FileSystem, Ino};
+use lanefs::{DirEntry, Error, FileKind, FileSystem, Ino, path};
 use lanefs_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 
@@ -186,7 +186,7 @@ impl Gathering<'_> {
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         for entry in &all {
             let name = &entry.name[..];
-            if matches!(name, b"" | b"." | b"..") || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+            if !path::is_name(name) {
                 dir.unread.push(UnreadReason::ImpossibleName);
             } else if !dir.add(name, entry.kind, entry.ino) {
                 dir.unread.push(UnreadReason::TooMany);

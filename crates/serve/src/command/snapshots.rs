@@ -13,7 +13,7 @@ use crate::command::remote::{ask, decoded};
 use crate::command::wire::{self, Purpose};
 use crate::error::{Error, Result};
 use lanefs::escape::escape_path;
-use lanefs::{Device, IoBuf, IoBufMut, UsedBlocks, Volume, VolumeSnapshot};
+use lanefs::{Device, IoBufMut, UsedBlocks, Volume, VolumeSnapshot};
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use std::io;
@@ -149,10 +149,6 @@ impl RemoteSnapshot {
     }
 }
 
-fn read_only() -> io::Error {
-    io::ErrorKind::ReadOnlyFilesystem.into()
-}
-
 impl Device for RemoteSnapshot {
     fn len(&self) -> u64 {
         self.0.len
@@ -182,22 +178,6 @@ impl Device for RemoteSnapshot {
             done += len;
         }
         Ok(())
-    }
-
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(read_only())
     }
 }
 

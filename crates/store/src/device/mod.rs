@@ -70,6 +70,10 @@ pub struct Write<'b> {
 /// Memory comes as an address and a length ([`IoBuf`], [`IoBufMut`]), as in the kernel's `iovec`: other
 /// threads may read the memory that a read fills, and change what a write takes. A device that is written in
 /// safe Rust uses their methods to copy.
+///
+/// A device that can only be read says so by [`is_read_only`](Self::is_read_only), and leaves
+/// [`write_at`](Self::write_at), [`flush`](Self::flush), [`discard`](Self::discard) and
+/// [`resize`](Self::resize) out: they refuse. Any other device has all four.
 pub trait Device: Send + Sync {
     /// Returns the size in bytes.
     fn len(&self) -> u64;
@@ -150,8 +154,11 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The host's error; the written part is then unknown. `UnexpectedEof` past the end: only
-    /// [`resize`](Self::resize) makes a device larger.
-    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()>;
+    /// [`resize`](Self::resize) makes a device larger. `ReadOnlyFilesystem` without an implementation.
+    fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
+        let _ = (at, data);
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
 
     /// Writes a slice, as [`write_at`](Self::write_at).
     ///
@@ -180,18 +187,65 @@ pub trait Device: Send + Sync {
     /// Makes all writes before the call durable.
     ///
     /// # Errors
-    /// The host's error; writes since the last flush may be lost.
-    fn flush(&self) -> io::Result<()>;
+    /// The host's error; writes since the last flush may be lost. `Unsupported` without an implementation,
+    /// except for a device that can only be read, where there is nothing to do.
+    fn flush(&self) -> io::Result<()> {
+        // A device that takes writes and forgets to make them durable must not seem to do it.
+        if self.is_read_only() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
 
     /// Discards a range. It may read as anything from now on.
     ///
     /// # Errors
-    /// The host's error. A device that cannot discard does nothing and succeeds.
-    fn discard(&self, at: u64, len: u64) -> io::Result<()>;
+    /// The host's error. A device that cannot discard does nothing and succeeds. `ReadOnlyFilesystem` without
+    /// an implementation.
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        let _ = (at, len);
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
 
     /// Changes the size, where the device can (a file can, a raw device cannot).
     ///
     /// # Errors
-    /// The host's error.
-    fn resize(&self, len: u64) -> io::Result<()>;
+    /// The host's error. `ReadOnlyFilesystem` without an implementation.
+    fn resize(&self, len: u64) -> io::Result<()> {
+        let _ = len;
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device with the calls that have no default, and whether it can be written.
+    struct Plain {
+        is_read_only: bool,
+    }
+
+    impl Device for Plain {
+        fn len(&self) -> u64 {
+            4096
+        }
+        fn is_read_only(&self) -> bool {
+            self.is_read_only
+        }
+        fn read_at(&self, _at: u64, mut buffer: IoBufMut<'_>) -> io::Result<()> {
+            buffer.copy_from(&vec![7; buffer.len()]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_device_without_calls_that_change_it_refuses_them() {
+        for is_read_only in [true, false] {
+            let device = Plain { is_read_only };
+            let refused = [device.write_slice(0, &[1]), device.discard(0, 4096), device.resize(0)];
+            for answer in refused {
+                assert_eq!(answer.map_err(|e| e.kind()), Err(io::ErrorKind::ReadOnlyFilesystem));
+            }
+            // Nothing that was written may seem to be durable.
+            assert_eq!(device.flush().is_ok(), is_read_only);
+        }
+    }
 }

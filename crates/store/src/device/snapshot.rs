@@ -181,10 +181,6 @@ impl SnapshotState {
     }
 }
 
-fn read_only() -> io::Error {
-    io::ErrorKind::ReadOnlyFilesystem.into()
-}
-
 impl Device for DeviceSnapshot {
     fn len(&self) -> u64 {
         self.0.len
@@ -205,22 +201,6 @@ impl Device for DeviceSnapshot {
         self.0.device.read_at(at, buffer.reborrow())?;
         point();
         self.0.overlay(at, buffer)
-    }
-
-    fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn resize(&self, _len: u64) -> io::Result<()> {
-        Err(read_only())
     }
 }
 
@@ -388,7 +368,7 @@ mod tests {
         assert_eq!(snapshot.saved_bytes(), 3 * BLOCK);
         device.write_slice(3 * BLOCK, &[1; 10]).expect("written");
         assert_eq!(snapshot.saved_bytes(), 3 * BLOCK);
-        let ended = bytes(&snapshot, BLOCKS * BLOCK - 1, 2).expect_err("behind the end");
+        let ended = bytes(&snapshot, BLOCKS * BLOCK - 1, 2).expect_err("past the end");
         assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
         assert!(snapshot.write_slice(0, &[0]).is_err() && snapshot.resize(1).is_err());
     }

@@ -76,12 +76,12 @@ pub const KEPT_CASES: &[KeptCase] = &[
         damage: |editor| every_block(editor, BlockKind::Group, |_, block| free_superblocks(block)),
     },
     KeptCase {
-        name: "a directory's size is far behind its last leaf: the check found nothing",
+        name: "a directory's size is far past its last leaf: the check found nothing",
         bases: &["maps-256", "tree-128"],
         damage: |editor| every_inode(editor, FileType::Directory, |one| inode::BYTES.write(one, 1 << 56)),
     },
     KeptCase {
-        name: "written blocks lie behind the end of files: the check found nothing",
+        name: "written blocks lie past the end of files: the check found nothing",
         bases: &["maps-256", "small-128"],
         damage: |editor| every_file(editor, |one| inode::BYTES.write(one, 1)),
     },

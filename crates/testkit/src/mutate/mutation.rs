@@ -293,7 +293,7 @@ fn map(editor: &mut Editor<'_>, numbers: &mut Seeded) -> String {
         3 => {
             extent::POINTER.write(one, (volume - BLOCK) | pointer & (BLOCK - 1));
             extent::BLOCKS.write(one, 2);
-            "ends behind the volume"
+            "ends past the volume"
         }
         4 => {
             let first = if numbers.chance(50) { 0 } else { u32::MAX };

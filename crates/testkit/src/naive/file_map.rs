@@ -127,6 +127,6 @@ fn extents(inode: &Inode) -> Read<Vec<Extent>> {
         extents.push(Extent { first, at: p.at, blocks, unwritten: p.unwritten });
     }
     let rest = if inode.is_inline() { &[][..] } else { &inode.tail()[count * 16..inode.room()] };
-    ensure(rest.iter().all(|byte| *byte == 0), || "bytes behind the extents".to_owned())?;
+    ensure(rest.iter().all(|byte| *byte == 0), || "bytes after the extents".to_owned())?;
     Ok(extents)
 }

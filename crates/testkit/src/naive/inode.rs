@@ -151,7 +151,7 @@ impl Naive<'_> {
             for i in 0..extent.blocks {
                 let (offset, mut block) = ((extent.first + i) * BLOCK, self.data(extent.at + i * BLOCK)?);
                 if offset >= size {
-                    return wrong(format!("written blocks behind the end, at {offset}"));
+                    return wrong(format!("written blocks past the end, at {offset}"));
                 }
                 let past_end = block.split_off((size - offset).min(BLOCK) as usize);
                 ensure(!self.has_clear_ends || past_end.iter().all(|byte| *byte == 0), || {

@@ -275,7 +275,7 @@ const ROWS: &[Row] = &[
     row("an extent has no block", "maps-256", &["extent-range"], |e| {
         with_inode(e, |one| extents_of(one) > 0, |one| extent::BLOCKS.write(&mut one[inode::SIZE..], 0));
     }),
-    row("an extent ends behind the volume", "maps-256", &["map-outside"], |e| {
+    row("an extent ends past the volume", "maps-256", &["map-outside"], |e| {
         with_inode(
             e,
             |one| extents_of(one) > 0,
@@ -285,7 +285,7 @@ const ROWS: &[Row] = &[
     row("an inode has more extents than room", "small-128", &["extent-count"], |e| {
         with_inode(e, |one| extents_of(one) > 0, |one| inode::FLAGS.write(one, 15 << INODE_EXTENTS_SHIFT));
     }),
-    row("bytes behind the extents of an inode are set", "maps-256", &["inode-tail"], |e| {
+    row("bytes after the extents of an inode are set", "maps-256", &["inode-tail"], |e| {
         with_inode(e, |one| (1..9).contains(&extents_of(one)), |one| one[255] = 1);
     }),
     // Extended attributes.

@@ -16,7 +16,7 @@ use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::input::open_input;
 use crate::vocabulary::name::{is_entry_name, shown};
 use crate::vocabulary::xattrs::{DEFAULT_LIST, is_kept};
-use lanefs::{FileKind, FileSystem, Ino, SetAttr, XattrMode};
+use lanefs::{FileKind, FileSystem, Ino, SetAttr};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -370,13 +370,7 @@ impl ArchiveImport<'_> {
         if !is_kept(name) {
             return count(&self.job.counters.xattrs_refused);
         }
-        match self.volume.setxattr(ino, name, value, XattrMode::Set) {
-            Ok(()) => count(&self.job.counters.xattrs),
-            Err(error) => {
-                let doing = format!("cannot keep the attribute {}", shown(name));
-                self.job.volume_refused(path.to_vec(), &doing, error);
-            }
-        }
+        self.job.set_xattr(self.volume, ino, name, value, || path.to_vec());
     }
 
     /// Sets the extended attributes of a directory, and records what is set when the directory is complete.

@@ -1,9 +1,8 @@
 //! Directories of which a part is still to be exported.
 
-use crate::on_host::hostdir::HostDir;
+use crate::on_host::hostdir::{HostDir, drop_chain, joined};
 use crate::running::pending_tasks::PendingTasks;
 use lanefs::Attr;
-use lanefs::path::join;
 use std::sync::Arc;
 
 /// A directory of which a part is still to be exported.
@@ -39,20 +38,13 @@ impl ExportDir {
             parts.push(&dir.name);
             current = dir.parent.as_deref();
         }
-        let mut path = top.to_vec();
-        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
-            path = join(&path, part);
-        }
-        path
+        parts.push(top);
+        joined(&parts)
     }
 }
 
 impl Drop for ExportDir {
     fn drop(&mut self) {
-        // As in `HostDir`: a deep chain is dropped without recursion.
-        let mut parent = self.parent.take();
-        while let Some(mut dir) = parent.and_then(Arc::into_inner) {
-            parent = dir.parent.take();
-        }
+        drop_chain(self.parent.take(), |dir| dir.parent.take());
     }
 }

@@ -92,7 +92,7 @@ impl TreeExport<'_> {
         let first_dir = first.dir.host.fd(&self.dirs)?;
         let is_first = |name: &[u8]| -> HostResult<bool> {
             let stat = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok(FileId { dev: stat.st_dev, ino: stat.st_ino } == first.id)
+            Ok(FileId::of(&stat) == first.id)
         };
         if self.options.overwrite && is_first(name).unwrap_or(false) {
             return Ok(());
@@ -127,7 +127,7 @@ impl TreeExport<'_> {
             return create_entry(fd, name, replaces, |name| {
                 let file = openat(fd, name, flags, private)?;
                 let stat = fstat(&file)?;
-                Ok(MadeFile { open: Some(file), id: FileId { dev: stat.st_dev, ino: stat.st_ino } })
+                Ok(MadeFile { open: Some(file), id: FileId::of(&stat) })
             });
         }
         let target = match attr.kind {

@@ -13,7 +13,7 @@ use crate::running::report::Report;
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::name::{is_entry_name, shown_path};
 use crate::vocabulary::xattrs::{XattrTarget, remove_inherited_acls};
-use lanefs::host_path::{make_dirs, open_dir};
+use lanefs::host_path::{make_dirs, open_dir, parent_dir};
 use lanefs::{Attr, FileKind, FileSystem, Ino, path};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, fstat, openat};
@@ -44,7 +44,7 @@ fn open_destination(dest: &Path) -> Result<(OwnedFd, bool)> {
         // `/`, `.` or `..`, which exist.
         return open(dest).map(|fd| (fd, false)).map_err(cannot);
     };
-    let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent_dir(dest);
     let parent = make_dirs(parent).map_err(cannot)?;
     match make_or_open(&parent, name.as_bytes(), true) {
         Ok(opened) => Ok((opened.fd, opened.made)),
@@ -56,8 +56,7 @@ fn open_destination(dest: &Path) -> Result<(OwnedFd, bool)> {
 
 fn top_dir(path: &Path, fd: OwnedFd, attr: &Attr, made: bool) -> Result<Arc<ExportDir>> {
     let cannot = |errno| Error::host(format!("cannot export to '{}'", shown_path(path)), errno);
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
-    let host = HostDir::top(name, fd).map_err(cannot)?;
+    let host = HostDir::named(path, fd).map_err(cannot)?;
     Ok(Arc::new(ExportDir::new(None, host, *attr, Vec::new(), made)))
 }
 
@@ -106,7 +105,7 @@ pub(super) fn export_single(
     let (parent, name) = if into_directory {
         (dest, own_name.to_vec())
     } else {
-        let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = parent_dir(dest);
         (parent, dest.file_name().ok_or_else(no_name)?.as_bytes().to_vec())
     };
     if !is_entry_name(&name) {
@@ -201,7 +200,7 @@ impl TreeExport<'_> {
             Err(error) => return self.entry_refused(parent, name, &error),
         };
         let (id, c_name) = match (fstat(&fd), CString::new(name)) {
-            (Ok(stat), Ok(c_name)) => (FileId { dev: stat.st_dev, ino: stat.st_ino }, c_name),
+            (Ok(stat), Ok(c_name)) => (FileId::of(&stat), c_name),
             _ => return self.entry_refused(parent, name, &HostEntryError::Host(Errno::INVAL)),
         };
         if made && !parent.made {

@@ -1,7 +1,7 @@
 //! Directories of which a part is still to be imported.
 
 use crate::in_volume::volume::TargetDir;
-use crate::on_host::hostdir::HostDir;
+use crate::on_host::hostdir::{HostDir, drop_chain};
 use crate::running::pending_tasks::PendingTasks;
 use lanefs::SetAttr;
 use std::sync::{Arc, OnceLock};
@@ -34,10 +34,6 @@ impl ImportDir {
 
 impl Drop for ImportDir {
     fn drop(&mut self) {
-        // As in `HostDir`: a deep chain is dropped without recursion.
-        let mut parent = self.parent.take();
-        while let Some(mut dir) = parent.and_then(Arc::into_inner) {
-            parent = dir.parent.take();
-        }
+        drop_chain(self.parent.take(), |dir| dir.parent.take());
     }
 }

@@ -4,17 +4,16 @@ use super::dir::ImportDir;
 use super::options::ImportOptions;
 use super::pending::Batches;
 use crate::in_volume::volume_entry::VolumeEntryError;
-use crate::on_host::host::CHUNK_BYTES;
+use crate::on_host::host::{CHUNK_BYTES, ENTRIES_BYTES};
 use crate::on_host::hostdir::{FileId, OpenDirs};
 use crate::on_host::opener::Opener;
 use crate::running::commits::Commits;
-use crate::running::job::{Control, TransferJob, count};
+use crate::running::job::{Control, TransferJob};
 use crate::running::report::Report;
 use crate::vocabulary::error::errno_text;
 use crate::vocabulary::hardlinks::HardLinks;
-use crate::vocabulary::name::shown;
 use crate::vocabulary::xattrs::{DEFAULT_LIST, XattrBuffers, XattrTarget};
-use lanefs::{FileSystem, Ino, XattrMode};
+use lanefs::{FileSystem, Ino};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
@@ -32,7 +31,7 @@ impl ThreadBuffers {
     pub(super) fn new() -> Self {
         ThreadBuffers {
             content: vec![0; CHUNK_BYTES],
-            entries: vec![MaybeUninit::uninit(); 64 << 10],
+            entries: vec![MaybeUninit::uninit(); ENTRIES_BYTES],
             xattrs: XattrBuffers::new(),
         }
     }
@@ -119,13 +118,7 @@ impl<'a> TreeImport<'a> {
     }
 
     fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], path: impl Fn() -> Vec<u8>) {
-        match self.volume.setxattr(ino, name, value, XattrMode::Set) {
-            Ok(()) => count(&self.job.counters.xattrs),
-            Err(error) => {
-                let doing = format!("cannot keep the attribute {}", shown(name));
-                self.job.volume_refused(path(), &doing, error);
-            }
-        }
+        self.job.set_xattr(self.volume, ino, name, value, path);
     }
 
     /// Records an error of the host about `name` in `dir`.

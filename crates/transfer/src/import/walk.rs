@@ -7,15 +7,16 @@ use super::pending::Batches;
 use crate::in_volume::volume::{TargetDir, destination};
 use crate::in_volume::volume_entry::make_directory;
 use crate::on_host::host::HostMeta;
-use crate::on_host::hostdir::{HostDir, OPEN_DIR};
+use crate::on_host::hostdir::{HostDir, OPEN_DIR, open_named};
 use crate::running::job::{Control, count};
 use crate::running::queue::{Queue, default_threads, run_tasks};
 use crate::running::report::Report;
 use crate::vocabulary::error::{Error, Result};
 use crate::vocabulary::name::{is_entry_name, shown, shown_path};
+use lanefs::host_path::parent_dir;
 use lanefs::{FileKind, FileSystem, SetAttr, path};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, RawDir, fstat, statat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -71,14 +72,12 @@ pub(super) fn import_directory(
 ) -> Result<Report> {
     let mut import = TreeImport::new(volume, options, control);
     let cannot = |errno| Error::host(format!("cannot open '{}'", shown_path(source)), errno);
-    // The caller's own path may be a link to the directory.
-    let fd = openat(CWD, source, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    let fd = open_named(source).map_err(cannot)?;
     let meta = fstat(&fd).map_err(cannot)?;
     let meta = HostMeta::new(&meta).ok_or_else(|| cannot(Errno::INVAL))?;
-    let path = CString::new(source.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     let target = destination(volume, dest)?;
     import.batches = options.maker.map(|maker| Batches::new(maker, target.ino));
-    let host = HostDir::top(path, fd).map_err(cannot)?;
+    let host = HostDir::named(source, fd).map_err(cannot)?;
     let top = Arc::new(ImportDir::new(None, host, target, meta.set_attr()));
     count(&import.job.counters.directories);
     run_tasks(
@@ -105,12 +104,9 @@ pub(super) fn import_single(
     let cannot = |errno| Error::host(format!("cannot import '{}'", shown_path(source)), errno);
     let name = source.file_name().ok_or_else(|| cannot(Errno::INVAL))?;
     let name = CString::new(name.as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
-    let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fd = openat(CWD, parent, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
-    let parent_path = source.parent().map_or(&b""[..], |parent| parent.as_os_str().as_bytes());
-    let path = CString::new(parent_path).map_err(|_| cannot(Errno::INVAL))?;
+    let fd = open_named(parent_dir(source)).map_err(cannot)?;
     let (target, new_name) = single_destination(volume, dest, name.to_bytes())?;
-    let host = HostDir::top(path, fd).map_err(cannot)?;
+    let host = HostDir::named(source.parent().unwrap_or(Path::new("")), fd).map_err(cannot)?;
     // Its task never ends, so the directory's own attributes stay.
     let dir = Arc::new(ImportDir::new(None, host, target, SetAttr::default()));
     let fd = dir.host.fd(&import.dirs).map_err(cannot)?;

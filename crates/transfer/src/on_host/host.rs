@@ -11,6 +11,9 @@ pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 /// Bytes of a read where a file does not say its size. Those of `/proc/sys` refuse pieces of 4 MiB.
 pub(crate) const UNSIZED_BYTES: usize = 64 << 10;
 
+/// Bytes of a buffer for the entries of a directory.
+pub(crate) const ENTRIES_BYTES: usize = 64 << 10;
+
 /// The fields of `struct stat` that transfers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostMeta {

@@ -7,10 +7,12 @@
 
 use lanefs_sync::lock::Mutex;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Dir, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Dir, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 /// Identity of a file on the host: device and inode number.
@@ -24,7 +26,7 @@ pub struct FileId {
 
 impl FileId {
     /// The identity of a file of which the caller has the attributes.
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub fn of(stat: &Stat) -> Self {
         FileId { dev: stat.st_dev, ino: stat.st_ino }
     }
 }
@@ -94,6 +96,11 @@ impl HostDir {
         Ok(Arc::new(HostDir { parent: None, name: path, id, fd: Mutex::new(Some(Arc::new(fd))) }))
     }
 
+    /// [`top`](Self::top) for a path of the host.
+    pub(crate) fn named(path: &Path, fd: OwnedFd) -> Result<Arc<Self>, Errno> {
+        Self::top(CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?, fd)
+    }
+
     /// Creates a directory that was just opened as `name` of `parent`.
     pub fn below(
         dirs: &OpenDirs,
@@ -159,27 +166,44 @@ impl HostDir {
             parts.push(dir.name.as_bytes());
             at = dir.parent.as_deref();
         }
-        // In one pass: a chain of directories may be thousands of names deep. The top may end with a slash.
-        let mut path = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
-        for part in parts.into_iter().rev().filter(|part| !part.is_empty()) {
-            if path.last().is_some_and(|last| *last != b'/') {
-                path.push(b'/');
-            }
-            path.extend_from_slice(part);
-        }
-        path
+        joined(&parts)
     }
 }
 
-/// Drops a chain of directories without recursion: it may be a million long.
+/// Returns the path of some names, the innermost one first. Empty ones are left out. The outermost one may be
+/// a path that ends with a slash.
+pub(crate) fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    // In one pass: a chain of directories may be thousands of names deep.
+    let mut path = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
+    for part in parts.iter().rev().filter(|part| !part.is_empty()) {
+        if path.last().is_some_and(|last| *last != b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(part);
+    }
+    path
+}
+
 impl Drop for HostDir {
     fn drop(&mut self) {
-        let mut parent = self.parent.take();
-        while let Some(dir) = parent.and_then(Arc::into_inner) {
-            let mut dir = dir;
-            parent = dir.parent.take();
-        }
+        drop_chain(self.parent.take(), |dir| dir.parent.take());
     }
+}
+
+/// Drops a directory and those above it without recursion: the chain may be a million long. `above` takes the
+/// next one out of a directory.
+pub(crate) fn drop_chain<D>(mut chain: Option<Arc<D>>, above: impl Fn(&mut D) -> Option<Arc<D>>) {
+    while let Some(mut dir) = chain.and_then(Arc::into_inner) {
+        chain = above(&mut dir);
+    }
+}
+
+/// Opens the directory that a caller names. Its path may be a link to it.
+///
+/// # Errors
+/// The host's.
+pub(crate) fn open_named(path: &Path) -> Result<OwnedFd, Errno> {
+    openat(CWD, path, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty())
 }
 
 /// A directory that was made or was there.
@@ -224,13 +248,13 @@ pub(crate) fn is_new(dir: &OwnedFd) -> Result<bool, Errno> {
 }
 
 fn identity(fd: &OwnedFd) -> Result<FileId, Errno> {
-    fstat(fd).map(|stat| FileId { dev: stat.st_dev, ino: stat.st_ino })
+    fstat(fd).map(|stat| FileId::of(&stat))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, mkdirat, open};
+    use rustix::fs::{mkdirat, open};
 
     fn open_below(dirs: &OpenDirs, parent: &Arc<HostDir>, name: &str) -> Arc<HostDir> {
         let fd = openat(&*parent.fd(dirs).unwrap(), name, OPEN_DIR, Mode::empty()).unwrap();

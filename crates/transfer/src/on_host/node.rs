@@ -78,7 +78,7 @@ fn make_here(
     let id = || {
         set(dir, name)?;
         let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(FileId { dev: stat.st_dev, ino: stat.st_ino })
+        Ok(FileId::of(&stat))
     };
     id().inspect_err(|_| _ = unlinkat(dir, name, AtFlags::empty()))
 }

@@ -1,17 +1,15 @@
 //! All names of a tree of the host with their attributes: the reference for answers of a volume.
 
 use super::report::Problem;
-use crate::on_host::host::HostMeta;
-use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs};
+use crate::on_host::host::{ENTRIES_BYTES, HostMeta};
+use crate::on_host::hostdir::{FileId, HostDir, OPEN_DIR, OpenDirs, open_named};
 use crate::vocabulary::error::{Error, Result, errno_text};
 use crate::vocabulary::name::shown_path;
 use lanefs::path::join;
 use lanefs::{FileKind, Time};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, openat, statat};
+use rustix::fs::{AtFlags, Mode, RawDir, fstat, openat, statat};
 use rustix::io::Errno;
-use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,14 +50,13 @@ pub struct Inventory {
 /// `top` is not a directory, or cannot be opened. All other failures are in the inventory's problems.
 pub fn take_inventory(top: &Path) -> Result<Inventory> {
     let cannot = |errno| Error::host(format!("cannot list '{}'", shown_path(top)), errno);
-    let fd = openat(CWD, top, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
+    let fd = open_named(top).map_err(cannot)?;
     let meta = HostMeta::new(&fstat(&fd).map_err(cannot)?).ok_or(cannot(Errno::INVAL))?;
-    let name = CString::new(top.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
     let mut walk = InventoryWalk {
         inventory: Inventory::default(),
         dirs: OpenDirs::new(),
-        buffer: vec![MaybeUninit::uninit(); 64 << 10],
-        waiting: vec![(HostDir::top(name, fd).map_err(cannot)?, Vec::new())],
+        buffer: vec![MaybeUninit::uninit(); ENTRIES_BYTES],
+        waiting: vec![(HostDir::named(top, fd).map_err(cannot)?, Vec::new())],
     };
     walk.inventory.items.push(item(Vec::new(), &meta));
     while let Some((dir, path)) = walk.waiting.pop() {

@@ -3,6 +3,7 @@
 use super::report::{Counts, Problem, Report};
 use crate::vocabulary::error::{Error, ends_transfer};
 use crate::vocabulary::name::shown;
+use lanefs::{FileSystem, Ino, XattrMode};
 use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -158,6 +159,24 @@ impl<'a> TransferJob<'a> {
         } else {
             let what = format!("{doing}: {error}");
             self.unread(path, what, &error);
+        }
+    }
+
+    /// Gives a file of the volume an extended attribute. One that the volume refuses is a problem of `path`.
+    pub(crate) fn set_xattr(
+        &self,
+        volume: &dyn FileSystem,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        path: impl FnOnce() -> Vec<u8>,
+    ) {
+        match volume.setxattr(ino, name, value, XattrMode::Set) {
+            Ok(()) => count(&self.counters.xattrs),
+            Err(error) => {
+                let doing = format!("cannot keep the attribute {}", shown(name));
+                self.volume_refused(path(), &doing, error);
+            }
         }
     }
 

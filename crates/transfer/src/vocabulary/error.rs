@@ -86,11 +86,7 @@ impl Error {
 
 /// Returns the host's text for an error number, without the number.
 pub(crate) fn errno_text(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    match text.rfind(" (os error ") {
-        Some(end) => text[..end].to_string(),
-        None => text,
-    }
+    lanefs::host_text(&errno.into())
 }
 
 /// True where every further file would fail as well: the volume is full, damaged or read-only, or its device

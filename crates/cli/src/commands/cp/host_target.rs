@@ -112,7 +112,7 @@ impl HostTarget {
         let host = match self.open.last() {
             Some(parent) => {
                 let stat = fstat(&fd).map_err(failed)?;
-                let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+                let id = FileId::of(&stat);
                 HostDir::below(&self.dirs, &parent.host, c_name, id, fd.into())
             }
             None => HostDir::top(c_name, fd).map_err(failed)?,

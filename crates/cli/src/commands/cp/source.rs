@@ -219,7 +219,7 @@ impl HostWalk {
         let host = match self.open.last() {
             Some(parent) => {
                 let stat = fstat(&fd)?;
-                let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+                let id = FileId::of(&stat);
                 HostDir::below(&self.dirs, &parent.host, place.name.clone(), id, fd.into())
             }
             None => HostDir::top(place.name.clone(), fd)?,

@@ -5,9 +5,9 @@
 use super::format::LineFormat;
 use super::totals::LookupTotals;
 use crate::common::engine::report;
-use crate::terminal::failure::{Failure, Outcome, check_interrupt, host_text};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use crate::terminal::{console, exit, interrupt};
-use lanefs::{Columns, EngineExt, PathSet, Paths, ResolveOptions};
+use lanefs::{Columns, EngineExt, PathSet, Paths, ResolveOptions, host_text};
 use lanefs_gpu::Engines;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

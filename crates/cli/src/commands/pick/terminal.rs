@@ -1,11 +1,12 @@
 //! The terminal of a picker: standard error, with keys from standard input.
 
-use crate::terminal::failure::{Failure, host_text};
+use crate::terminal::failure::Failure;
 use crate::terminal::{exit, interrupt};
 use crossterm::cursor::Show;
 use crossterm::event::{self, Event};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use lanefs::host_text;
 use std::io::{self, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::Arc;
@@ -67,10 +68,7 @@ impl Terminal {
     /// # Errors
     /// The terminal's.
     pub(super) fn next_event(&mut self) -> Result<Option<Event>, Failure> {
-        match event::poll(POLL_INTERVAL).map_err(failure)? {
-            true => event::read().map(Some).map_err(failure),
-            false => Ok(None),
-        }
+        event_within(POLL_INTERVAL)
     }
 
     /// An event that has happened already.
@@ -78,10 +76,14 @@ impl Terminal {
     /// # Errors
     /// The terminal's.
     pub(super) fn waiting_event(&mut self) -> Result<Option<Event>, Failure> {
-        match event::poll(Duration::ZERO).map_err(failure)? {
-            true => event::read().map(Some).map_err(failure),
-            false => Ok(None),
-        }
+        event_within(Duration::ZERO)
+    }
+}
+
+fn event_within(time: Duration) -> Result<Option<Event>, Failure> {
+    match event::poll(time).map_err(failure)? {
+        true => event::read().map(Some).map_err(failure),
+        false => Ok(None),
     }
 }
 

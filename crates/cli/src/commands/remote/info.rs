@@ -1,9 +1,9 @@
 //! `lanefs remote info`.
 
 use crate::session::publication::{self, LocationParser};
+use crate::terminal::console;
 use crate::terminal::failure::Outcome;
-use crate::terminal::progress::Progress;
-use crate::terminal::{console, interrupt};
+use crate::terminal::progress::with_progress;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
@@ -11,7 +11,6 @@ use clap::Args;
 use lanefs::expansion::DEFAULT_FACTOR;
 use lanefs::format::BLOCK;
 use lanefs_publish::{Location, Publication, Shard};
-use std::cell::RefCell;
 use std::io::Write;
 
 /// Show the volume, the pieces and the packs of a version
@@ -35,13 +34,7 @@ impl VersionInfo {
             return self.print_join(&publication, shards);
         }
         let (version, facts) = (publication.version(), publication.facts());
-        let progress = RefCell::new(Progress::new("reading pages"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let inventory = publication.inventory(&update);
-        drop(progress);
+        let inventory = with_progress("reading pages", |update| publication.inventory(update));
         let inventory = inventory.map_err(|error| publication::failure(&error))?;
         let uuid = super::uuid_text(facts.uuid);
         let expands = inventory.expands(DEFAULT_FACTOR);

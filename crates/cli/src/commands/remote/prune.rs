@@ -1,15 +1,14 @@
 //! `lanefs remote prune`.
 
 use crate::session::publication::{self, StoreParser};
+use crate::terminal::console;
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::progress::Progress;
-use crate::terminal::{console, interrupt};
+use crate::terminal::progress::with_progress;
 use crate::text::size::human;
 use crate::text::{json, time};
 use clap::Args;
 use lanefs::Time;
 use lanefs_publish::{Error, Location, MIN_GRACE, PruneOptions, PruneReport, Tally, prune};
-use std::cell::RefCell;
 use std::io::Write;
 
 /// Remove what no tag needs
@@ -42,13 +41,7 @@ impl Prune {
     pub(super) fn execute(&self) -> Outcome {
         let store = publication::store(&self.at, !self.dry_run)?;
         let options = PruneOptions { grace: self.grace, keep: self.keep, dry_run: self.dry_run };
-        let progress = RefCell::new(Progress::new("pruning"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let report = prune(store, &options, &update);
-        drop(progress);
+        let report = with_progress("pruning", |update| prune(store, &options, update));
         self.print(&report.map_err(|error| failure(&error))?)
     }
 
@@ -95,7 +88,7 @@ fn as_json(tally: Tally) -> serde_json::Value {
 
 fn failure(error: &Error) -> Failure {
     if let Error::Interrupted = error {
-        console::say("interrupted; the next prune goes on from here");
+        console::say("interrupted; the next prune continues from here");
     }
     publication::failure(error)
 }

@@ -2,14 +2,13 @@
 
 use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::progress::Progress;
-use crate::terminal::{console, exit, interrupt};
+use crate::terminal::progress::with_progress;
+use crate::terminal::{console, exit};
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
 use lanefs_publish::{Location, Publication, Verified};
-use std::cell::RefCell;
 use std::io::Write;
 
 /// Read all of a version from the store, and name what is damaged or missing
@@ -30,13 +29,7 @@ impl Verify {
     /// Verifies the version.
     pub(super) fn execute(&self) -> Outcome {
         let publication = super::open(&self.at)?;
-        let progress = RefCell::new(Progress::new("verifying"));
-        let update = |done, all| {
-            progress.borrow_mut().set(done, all);
-            !interrupt::raised()
-        };
-        let verified = publication.verify(&update);
-        drop(progress);
+        let verified = with_progress("verifying", |update| publication.verify(update));
         let verified = verified.map_err(|error| publication::failure(&error))?;
         self.print(&publication, &verified)?;
         match verified.found {

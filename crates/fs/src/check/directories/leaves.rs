@@ -6,6 +6,7 @@ use crate::check::outcome::invariants as iv;
 use crate::check::pass::{Claim, Pass};
 use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
+use crate::vocabulary::path::is_name;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, LEAF_UNITS, entry as e, leaf as l};
 use lanefs_format::{
     BLOCK, BLOCKS_PER_CHUNK, BlockKind, FileKind, UNIT, UNITS_PER_LEAF, chunk_entry, half_md4,
@@ -54,11 +55,6 @@ impl DirectoryScan {
         let rank = self.rank(at & !(BLOCK - 1))?;
         at.is_multiple_of(UNIT).then_some(rank * UNITS_PER_LEAF + (at & (BLOCK - 1)) / UNIT)
     }
-}
-
-/// Returns true for bytes that can be a name.
-pub(in crate::check) fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && !name.contains(&b'/')
 }
 
 impl Pass<'_, '_> {

@@ -1,12 +1,13 @@
 //! The lists of a directory: the hash-ordered list of entries, and the list of leaf blocks with room.
 
 use crate::check::directories::bits::Bits;
-use crate::check::directories::leaves::{DirectoryScan, is_name};
+use crate::check::directories::leaves::DirectoryScan;
 use crate::check::outcome::findings::Tally;
 use crate::check::outcome::invariants as iv;
 use crate::check::pass::Pass;
 use crate::names::dir::Dentry;
 use crate::vocabulary::error::Outcome;
+use crate::vocabulary::path::is_name;
 use lanefs_format::dir::{REGION_MAX, entry as e, leaf as l};
 use lanefs_format::{BlockKind, half_md4};
 

@@ -12,11 +12,12 @@ use crate::files::inode::FLAG_MAP_HOLES;
 use crate::names::dir::Dentry;
 use crate::names::orphans;
 use crate::vocabulary::error::Outcome;
+use crate::vocabulary::path::is_name;
 use lanefs_format::dir::{LEAF_HEADER_UNITS, entry as e};
 use lanefs_format::{
     BLOCK, BlockKind, DirRoot, FileKind, INODE_CORE, UNIT, dir_inode_128 as tail, half_md4, inode as f,
 };
-use leaves::{DirectoryScan, is_name};
+use leaves::DirectoryScan;
 use lists::ListScan;
 use trees::TreeScan;
 

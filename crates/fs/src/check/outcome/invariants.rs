@@ -56,12 +56,12 @@ invariants! {
     INODE_MODE = "inode-mode", "the file type is unknown; it becomes a regular file";
     INODE_FLAGS = "inode-flags", "flags that do not fit the inode";
     INODE_SIZE = "inode-size", "the size does not fit the inode's type";
-    INODE_END = "inode-end", "written blocks lie behind the end of the file, which now includes them; those of a link go";
+    INODE_END = "inode-end", "written blocks lie past the end of the file, which now includes them; those of a link go";
     INODE_GENERATION = "inode-generation", "an inode in use has the generation 0; it becomes 1";
     INODE_MAP = "inode-map", "a file map where there can be none, or of impossible depth";
     INODE_RDEV = "inode-rdev", "a parent or device number in an inode that can have none";
     INODE_BLOCKS = "inode-blocks", "the count of blocks that the inode owns is wrong";
-    INODE_TAIL = "inode-tail", "the bytes of the inode behind its content or its extents are not zero";
+    INODE_TAIL = "inode-tail", "the bytes of the inode after its content or its extents are not zero";
     EXTENT_COUNT = "extent-count", "more extents than the inode has room for";
     LINK_COUNT = "link-count", "the link count is wrong";
     PARENT = "parent", "the directory names another parent than it is in";
@@ -70,7 +70,7 @@ invariants! {
     DIRECTORY_LINKED_TWICE = "directory-linked-twice", "an entry for a directory that has another one; it goes";
 
     MAP_POINTER = "map-pointer", "an invalid pointer in the file map; a hole takes its place";
-    EXTENT_RANGE = "extent-range", "an extent is empty, or not behind the one before it; a hole takes its place";
+    EXTENT_RANGE = "extent-range", "an extent is empty, or not after the one before it; a hole takes its place";
     MAP_OUTSIDE = "map-outside", "a pointer past the end of the volume; a hole takes its place";
     MAP_EMPTY = "map-empty", "a block of pointers without a pointer";
     DATA_IN_METADATA = "data-in-metadata", "file data in a metadata chunk; a hole takes its place";

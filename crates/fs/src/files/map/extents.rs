@@ -50,7 +50,7 @@ fn read(core: &Core<'_>, node: &Inode<'_>, index: usize, before: u64) -> Outcome
         return bad("extents that overlap or are not in order");
     }
     if at + blocks * BLOCK > core.store.bytes() {
-        return bad("an extent ends behind the volume");
+        return bad("an extent ends past the volume");
     }
     Ok(MapExtent { first, blocks, at, unwritten })
 }

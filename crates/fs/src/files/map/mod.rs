@@ -71,20 +71,14 @@ fn insert(edit: &mut Edit<'_>, node: Inode<'_>, extent: MapExtent) -> Outcome<()
     }
 }
 
-/// Allocates the holes in `count` blocks from `block` on.
-pub(crate) fn allocate(
-    edit: &mut Edit<'_>,
-    node: Inode<'_>,
-    block: u64,
-    count: u64,
-    unwritten: bool,
-) -> Outcome<()> {
+/// Allocates the holes in `count` blocks from `block` on. The new blocks are unwritten.
+pub(crate) fn allocate(edit: &mut Edit<'_>, node: Inode<'_>, block: u64, count: u64) -> Outcome<()> {
     let (mut at, end) = (block, block.saturating_add(count));
     let mut visited = Visited::default();
     while at < end {
         let extent = lookup(edit.core, node, at, end - at)?;
         at += match extent.state {
-            MapState::Hole => allocate_hole(edit, node, at, extent.blocks, unwritten)?.1,
+            MapState::Hole => allocate_hole(edit, node, at, extent.blocks, true)?.1,
             MapState::Data(position) | MapState::Unwritten(position) => {
                 visited.meet(at, position, node.view.at())?;
                 extent.blocks

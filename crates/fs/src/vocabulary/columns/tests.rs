@@ -1,7 +1,8 @@
 //! Columns beside rows that are written one by one.
 
 use super::*;
-use crate::vocabulary::types::Time;
+use crate::vocabulary::types::{Attr, Ino, Time};
+use lanefs_format::{Code, FileKind};
 
 const ATTR: Attr = Attr {
     ino: Ino(9),

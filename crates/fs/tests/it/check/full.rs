@@ -2,7 +2,8 @@
 
 use crate::check::fixture::{OWNER, fill, options, orphan};
 use crate::check::image::{Good, Overlay};
-use crate::check::{Random, metadata_of, mutate, names};
+use crate::check::mutations::{metadata_of, mutate};
+use crate::check::{Random, names};
 use lanefs::format::dir::entry;
 use lanefs::*;
 use std::sync::Arc;

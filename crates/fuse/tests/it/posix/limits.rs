@@ -50,7 +50,7 @@ fn odd_copies(dir: &Path) -> Vec<String> {
     };
     let (from, to) = (File::open(path("from")).unwrap(), both().open(path("to")).unwrap());
     copy("at the end", &from, 10_000, &to, 0, 100);
-    copy("behind the end", &from, 20_000, &to, 0, 100);
+    copy("past the end", &from, 20_000, &to, 0, 100);
     copy("across the end", &from, 9_000, &to, 0, 5_000);
     copy("nothing", &from, 0, &to, 0, 0);
     copy("beyond all files", &from, 0, &to, i64::MAX as u64, 10);
@@ -59,7 +59,7 @@ fn odd_copies(dir: &Path) -> Vec<String> {
     copy("overlapping", &same, 0, &same, 100, 1_000);
     copy("on itself", &same, 0, &same, 0, 1_000);
     copy("touching", &same, 0, &same, 1_000, 1_000);
-    copy("behind itself", &same, 0, &same, 10_000, 1_000);
+    copy("after itself", &same, 0, &same, 10_000, 1_000);
     let unreadable = OpenOptions::new().write(true).open(path("from")).unwrap();
     copy("not readable", &unreadable, 0, &to, 0, 10);
     copy("not writable", &same, 0, &from, 0, 10);

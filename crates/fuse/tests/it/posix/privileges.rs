@@ -176,10 +176,10 @@ fn after_changes(dir: &Path) -> Vec<String> {
     let keep = FallocateFlags::KEEP_SIZE;
     for (what, flags) in [
         ("allocate", Some(FallocateFlags::empty())),
-        ("allocate behind the end", Some(keep)),
+        ("allocate past the end", Some(keep)),
         ("punch", Some(FallocateFlags::PUNCH_HOLE | keep)),
         ("zero", Some(FallocateFlags::ZERO_RANGE)),
-        ("zero behind the end", Some(FallocateFlags::ZERO_RANGE | keep)),
+        ("zero past the end", Some(FallocateFlags::ZERO_RANGE | keep)),
         ("write", None),
     ] {
         for (user, id) in [("root", 0), ("a user", 1001)] {
