@@ -59,8 +59,9 @@ impl Drop for Admitted<'_> {
         used.bytes -= self.bytes;
         let is_for_one = used.waiting_for_bytes == 0;
         drop(used);
-        // Hundreds of threads may wait, and to wake all of them costs more than the request. One that finds too
-        // few bytes is counted when it waits again, and some request is under way that wakes all at its end.
+        // Hundreds of threads may wait, and to wake all of them costs more than the request. One that finds
+        // too few bytes is counted when it waits again, and some request is under way that wakes all at its
+        // end.
         if is_for_one { self.all.ended.notify_one() } else { self.all.ended.notify_all() }
     }
 }

@@ -1,6 +1,6 @@
-//! The pace of a store: latency, bandwidth, and the time that each of many requests takes, as the requests so far
-//! show them. The last one bounds a batch where the store, or this machine, has no more to give: then fewer
-//! requests are worth bytes that nobody needs.
+//! The pace of a store: latency, bandwidth, and the time that each of many requests takes, as the requests so
+//! far show them. The last one bounds a batch where the store, or this machine, has no more to give: then
+//! fewer requests are worth bytes that nobody needs.
 //!
 //! A call that needs many bytes of many objects decides by it what a request should have: bytes that nobody
 //! needs, or another request, or another step after the answers of a first one.
@@ -19,8 +19,8 @@ const BYTES_PER_SECOND: (f64, f64) = (100e3, 10e9);
 /// Most bytes of a request that measures the latency, and the number of those of which the fastest counts.
 const SMALL_BYTES: u64 = 64 << 10;
 const SMALL_REQUESTS: u32 = 64;
-/// Requests in a row that measure what each of many takes, with so many others under way at their end. They have
-/// so few bytes together that the bandwidth does not bound them: 4 KiB each.
+/// Requests in a row that measure what each of many takes, with so many others under way at their end. They
+/// have so few bytes together that the bandwidth does not bound them: 4 KiB each.
 const ROW_REQUESTS: u32 = 64;
 const ROW_UNDER_WAY: u32 = 8;
 const ROW_BYTES: u64 = 256 << 10;
@@ -117,8 +117,8 @@ impl Measured {
         self.request_seconds = f64::midpoint(self.request_seconds, one);
     }
 
-    /// Notes the requests and bytes of a time in which some were under way. It measures the bandwidth where the
-    /// bytes are enough to fill the way from the store.
+    /// Notes the requests and bytes of a time in which some were under way. It measures the bandwidth where
+    /// the bytes are enough to fill the way from the store.
     fn note_busy(&mut self, requests: u32, bytes: u64, took: Duration) {
         if self.is_given || bytes < LARGE_BYTES || (bytes as f64) < self.product() {
             return;

@@ -133,7 +133,7 @@ impl Neighbours {
         self.is_in_use && self.metadata.may_fetch()
     }
 
-    /// Returns memory for a window of metadata, with the bytes of an earlier one: a miss costs no page faults.
+    /// Returns memory for a window of metadata, with the bytes of an earlier one: a miss costs no page fault.
     pub(crate) fn window(&self) -> AlignedBuffer {
         let kept = self.windows.lock().pop();
         kept.unwrap_or_else(|| AlignedBuffer::zeroed((WINDOW_BLOCKS * BLOCK) as usize))
