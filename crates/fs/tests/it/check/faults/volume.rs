@@ -1,5 +1,5 @@
-//! Faults of the structures that a volume has once or in tables: superblock, journal, orphan directory, groups
-//! and chunks.
+//! Faults of the structures that a volume has once or in tables: superblock, journal, orphan directory,
+//! groups and chunks.
 
 use super::Fault;
 use super::places::{SLOTS, add, chunk, data_of, entry_of, first_leaf, flip, pointers};
