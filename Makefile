@@ -76,14 +76,6 @@ demo: setup-build ## import a real tree, resolve every path, export, compare, ch
 
 test: setup lint ## set-up, lints, every test, documentation
 	@python3 scripts/tests.py
-	@echo "==> test: the schedule explorer itself"
-	@$(CARGO) test -p lanefs-sync --features _shuttle --locked
-	@echo "==> test: the store and the epoch reader under a schedule explorer"
-	@$(CARGO) test -p lanefs-store -p lanefs --features _shuttle --lib --locked schedules
-	@echo "==> test: the heap under a schedule explorer"
-	@$(CARGO) test -p lanefs-alloc --features _shuttle --lib --locked schedules
-	@echo "==> test: documentation without a warning"
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude lanefs-alloc-c --exclude lanefs-fuzz --lib --no-deps --locked
 	@echo "==> test: all passed"
 
 python: setup-python ## the wheel of the Python package, in target/wheels, installed in target/python

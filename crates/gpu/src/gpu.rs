@@ -79,8 +79,22 @@ impl Gpu {
     /// As [`open`](Self::open).
     #[cfg(any(test, feature = "_testing"))]
     pub fn open_with(options: &GpuOptions<'_>) -> Result<Gpu> {
-        let context = DeviceContext::open(options)?;
-        let probes = match options.probes {
+        Self::probed_by(DeviceContext::open(options)?, options.probes)
+    }
+
+    /// Returns the same device with other code of a kernel. The driver compiles no other one again.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`](crate::Error::Wrong) where a kernel does not pass one of these probes; the device's.
+    #[cfg(any(test, feature = "_testing"))]
+    pub fn with_kernel(&self, kernel: &str, code: &[u8], probes: Probes<'_>) -> Result<Gpu> {
+        let kernels = Arc::new(self.context.kernels.with(kernel, code));
+        Self::probed_by(DeviceContext { device: self.context.device.clone(), kernels }, probes)
+    }
+
+    #[cfg(any(test, feature = "_testing"))]
+    fn probed_by(context: DeviceContext, probes: Probes<'_>) -> Result<Gpu> {
+        let probes = match probes {
             Probes::All => probe::all(&context)?,
             Probes::Of(kernel) => probe::of(&context, kernel)?,
             Probes::None => Vec::new(),

@@ -240,7 +240,7 @@ fn hostile_volumes_have_a_picture_or_an_error() {
     let (image, svg) = (dir.path().join("v.lane"), dir.path().join("v.svg"));
     for base in bases().expect("sound volumes can be made") {
         for seed in 1..=4 {
-            fs::write(&image, hostile(&base, seed)).expect("an image");
+            fs::write(&image, hostile(base, seed)).expect("an image");
             let _ = fs::remove_file(&svg);
             let ran = run(&["map", text(&image), "--svg", text(&svg)]);
             assert!(matches!(ran.code, 0 | 1 | 3 | 4) && !ran.err.contains("panicked"), "{seed}: {ran:?}");

@@ -79,6 +79,16 @@ macro_rules! define_kernels {
                 }
             }
 
+            /// Returns these kernels with other code of one of them. All others are shared, so that the
+            /// driver compiles them once.
+            #[cfg(any(test, feature = "_testing"))]
+            pub(crate) fn with(&self, replaced: &str, code: &[u8]) -> Kernels {
+                let one = |name: &str, kernel: &Kernel| {
+                    if name == replaced { kernel.with(code) } else { kernel.clone() }
+                };
+                Kernels { $($name: one($constant, &self.$name),)+ }
+            }
+
             /// Returns a CRC-32C of the code of all of them.
             pub(crate) fn checksum(&self) -> u32 {
                 [$(self.$name.code()),+].into_iter().fold(0, crc32c::crc32c_append)

@@ -4,7 +4,7 @@ use crate::gpu::Gpu;
 use crate::inputs::filter::Filter;
 use crate::inputs::needles::Needles;
 use crate::inputs::patterns::{Patterns, steps};
-use crate::kernels::context::GpuOptions;
+use crate::kernels::context::{GpuOptions, Probes};
 use crate::lookups::mirrored::MirrorOptions;
 use crate::probe::random_batches::Maker;
 use crate::searches::ranked::BestPaths;
@@ -33,10 +33,12 @@ fn volume() -> Volume {
     volume
 }
 
-/// Opens a device whose buffers have guards.
+/// Opens a device whose buffers have guards. Its kernels are made when they are used first; other tests probe
+/// them.
 fn guarded() -> Gpu {
     fail_call(None);
-    Gpu::open_with(&GpuOptions { guards: true, ..GpuOptions::default() }).expect("a Vulkan device")
+    let options = GpuOptions { guards: true, probes: Probes::None, ..GpuOptions::default() };
+    Gpu::open_with(&options).expect("a Vulkan device")
 }
 
 /// A batch of changes of the root directory, and the twins' answer.
@@ -100,8 +102,10 @@ fn whichever_call_fails_the_answers_are_right() {
     let volume = volume();
     // Guards show a device that continues to write to memory that is no longer its own.
     let gpu = guarded();
-    fail_call(None);
     let known = changes(&gpu, &volume);
+    // The first time makes the kernels.
+    work(&gpu, &volume, &known);
+    fail_call(None);
     work(&gpu, &volume, &known);
     let count = calls();
     assert!(count > 50, "only {count} calls");
@@ -147,6 +151,8 @@ fn whichever_call_fails_kept_paths_are_answered_by_what_was_recorded_for_them() 
             }
         }
     };
+    // The first time makes the kernels.
+    ask();
     fail_call(None);
     ask();
     let count = calls();
@@ -166,7 +172,8 @@ fn whichever_stage_fails_the_callers_beside_get_the_answers_of_the_cpu_engine() 
     let volume = volume();
     fail_call(None);
     // Paths and answers are copied, as on a device with memory of its own.
-    let gpu = Gpu::open_with(&GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() });
+    let probes = Probes::None;
+    let gpu = Gpu::open_with(&GpuOptions { guards: true, own_memory: true, probes, ..GpuOptions::default() });
     let gpu = gpu.expect("a Vulkan device");
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let batches: [Vec<String>; CALLERS] = std::array::from_fn(|caller| {
@@ -267,6 +274,8 @@ fn a_passing_want_of_memory_costs_no_more_than_the_batch_that_met_it() {
         assert_eq!(report.by_device, paths.len() as u64, "call {call}: {code}");
         is_in_time
     };
+    // The first time makes the kernels, and no call fails.
+    assert!(!fails_in_time(u64::MAX, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
     for code in [
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
         vk::Result::ERROR_OUT_OF_HOST_MEMORY,
@@ -300,6 +309,8 @@ fn each_call_fails(
     is_survived: impl Fn(&Option<String>, u32) -> bool,
 ) {
     let gpu = guarded();
+    // The first time makes the kernels.
+    assert_eq!(search(&gpu), (None, 3));
     fail_call(None);
     assert_eq!(search(&gpu), (None, 3));
     let count = calls();

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// A kernel on a device. Its pipeline is made when the kernel is recorded first: a driver takes milliseconds
-/// for each, and most work uses few kernels.
+/// for each, and most work uses few kernels. Clones share it.
+#[derive(Clone)]
 pub(crate) struct Kernel {
     device: Arc<Device>,
     /// SPIR-V.
@@ -16,7 +17,7 @@ pub(crate) struct Kernel {
     pushed: u32,
     /// Invocations of a workgroup.
     pub(crate) workgroup: u32,
-    pipeline: OnceLock<Pipeline>,
+    pipeline: Arc<OnceLock<Pipeline>>,
 }
 
 /// A kernel as the driver has compiled it.
@@ -29,7 +30,13 @@ pub(crate) struct Pipeline {
 impl Kernel {
     pub(crate) fn new(device: &Arc<Device>, code: Cow<'static, [u8]>, pushed: u32, workgroup: u32) -> Kernel {
         let workgroup = workgroup.clamp(1, device.info.workgroup);
-        Kernel { device: device.clone(), code, pushed, workgroup, pipeline: OnceLock::new() }
+        Kernel { device: device.clone(), code, pushed, workgroup, pipeline: Arc::default() }
+    }
+
+    /// Returns a kernel of other code.
+    #[cfg(any(test, feature = "_testing"))]
+    pub(crate) fn with(&self, code: &[u8]) -> Kernel {
+        Kernel { code: Cow::Owned(code.to_vec()), pipeline: Arc::default(), ..self.clone() }
     }
 
     /// Returns the SPIR-V.

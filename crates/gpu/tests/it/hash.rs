@@ -1,7 +1,7 @@
 //! Hashes of texts: the kernels and their twins, beside the crate `blake3`, and the bytes that are loaded.
 
-use crate::support::{faulty, gpu, planted, sources};
-use lanefs_gpu::{Error, Gpu, GpuOptions, TextHash};
+use crate::support::{faulty, gpu, over_copies, planted, sources};
+use lanefs_gpu::{Error, Gpu, Probes, TextHash};
 use lanefs_testkit::seeded::Seeded;
 
 /// Lengths at all borders of blocks, portions and trees.
@@ -45,8 +45,7 @@ fn texts_of_all_lengths_have_their_hashes() {
 
 #[test]
 fn texts_are_hashed_on_a_device_whose_memory_the_host_does_not_map() {
-    let options = GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() };
-    texts_of_all_lengths(&Gpu::open_with(&options).expect("a Vulkan device"));
+    texts_of_all_lengths(over_copies());
 }
 
 #[test]
@@ -186,8 +185,8 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("hash_join", JOIN, "i < p.count", "i < p.count / 2u"),
     ] {
         let code = faulty(kernel, file, right, wrong);
-        let options = planted(kernel, &code);
-        if !matches!(Gpu::open_with(&options), Err(Error::Wrong { kernel: found, .. }) if found == kernel) {
+        let opened = planted(kernel, &code, Probes::Of(kernel));
+        if !matches!(opened, Err(Error::Wrong { kernel: found, .. }) if found == kernel) {
             passed.push(wrong);
         }
     }

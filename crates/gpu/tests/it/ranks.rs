@@ -1,10 +1,10 @@
 //! Ranks of paths: the kernels and their twins beside the crate `nucleo-matcher`, lists of the best, and
 //! planted wrong kernels.
 
-use crate::support::{faulty, gpu, planted};
+use crate::support::{faulty, gpu, over_copies, planted};
 use lanefs::{CreateOptions, FileKind, Volume, path};
 use lanefs_gpu::testing::twin_ranks;
-use lanefs_gpu::{Error, Gpu, GpuOptions, Needles, RankedPaths};
+use lanefs_gpu::{Error, Gpu, Needles, Probes, RankedPaths};
 use lanefs_search::DeviceRanks;
 use lanefs_search::fuzzy::{Finder, GatherOptions, Names, Query, Start};
 use lanefs_testkit::seeded::Seeded;
@@ -158,8 +158,7 @@ fn the_best_paths_are_all_that_may_be_within_the_limit() {
 
 #[test]
 fn paths_are_ranked_on_a_device_whose_memory_the_host_does_not_map() {
-    let options = GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() };
-    the_best_are_listed(&Gpu::open_with(&options).expect("a Vulkan device"));
+    the_best_are_listed(over_copies());
 }
 
 fn the_best_are_listed(gpu: &Gpu) {
@@ -302,8 +301,7 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
     ] {
         let wrong = wrong.replace("matched_of(r, letter)", "0xffffffffu");
         let code = faulty(kernel, &format!("{kernel}.comp"), right, &wrong);
-        let options = planted(kernel, &code);
-        let gpu = Gpu::open_with(&options);
+        let gpu = planted(kernel, &code, Probes::Of(kernel));
         let found = gpu.map(|gpu| gpu.ranked_paths(0, &mut |_, _| {}).map(|_| ()));
         if !matches!(found.flatten(), Err(Error::Wrong { kernel: name, .. }) if name == kernel) {
             passed.push(format!("{kernel}: {wrong} for {right}"));

@@ -1,9 +1,9 @@
 //! Searches in texts: the kernel and its twin, random patterns beside the crate `regex`, matches at all
 //! borders, and the bytes that are loaded.
 
-use crate::support::{faulty, gpu, planted, sources};
+use crate::support::{faulty, gpu, over_copies, planted, sources};
 use lanefs_gpu::twin::headers::woven::WovenText;
-use lanefs_gpu::{Error, Gpu, GpuOptions, PatternStep, Patterns, TextScan};
+use lanefs_gpu::{Error, Gpu, PatternStep, Patterns, Probes, TextScan};
 use lanefs_search::{Case, DeviceSearch, QueryOptions};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::Arc;
@@ -146,8 +146,7 @@ fn a_match_is_found_at_every_border_and_in_its_own_text_only() {
 
 #[test]
 fn texts_are_searched_on_a_device_whose_memory_the_host_does_not_map() {
-    let options = GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() };
-    is_found_at_every_border(&Gpu::open_with(&options).expect("a Vulkan device"));
+    is_found_at_every_border(over_copies());
 }
 
 fn is_found_at_every_border(gpu: &Gpu) {
@@ -194,10 +193,8 @@ fn is_found_at_every_border(gpu: &Gpu) {
 
 #[test]
 fn kept_texts_are_searched_where_they_lie() {
-    for own_memory in [false, true] {
-        let options = GpuOptions { guards: true, own_memory, ..GpuOptions::default() };
-        kept_texts_are_searched(&Gpu::open_with(&options).expect("a Vulkan device"));
-    }
+    kept_texts_are_searched(&gpu(64));
+    kept_texts_are_searched(over_copies());
 }
 
 fn kept_texts_are_searched(gpu: &Gpu) {
@@ -250,7 +247,7 @@ fn no_more_texts_are_kept_than_there_is_room_for() {
         assert_eq!(known.iter().flatten().count(), kept.len());
     }
     // Texts on another device are not texts of this one.
-    let other = Gpu::open_with(&GpuOptions::default()).expect("a Vulkan device");
+    let other = over_copies();
     let kept = Arc::new(other.kept_texts(None));
     assert_eq!(scan.may_match_and_keep(&[b"needle"], &[Some(1)], &kept), [true]);
     assert!(kept.is_empty());
@@ -352,8 +349,8 @@ fn a_wrong_kernel_does_not_pass_its_probe() {
         ("strip >= p.count", "strip > p.count / 2u"),
     ] {
         let code = faulty("scan", "scan.comp", right, wrong);
-        let options = planted("scan", &code);
-        if !matches!(Gpu::open_with(&options), Err(Error::Wrong { kernel, .. }) if kernel == "scan") {
+        let opened = planted("scan", &code, Probes::Of("scan"));
+        if !matches!(opened, Err(Error::Wrong { kernel, .. }) if kernel == "scan") {
             passed.push(wrong);
         }
     }

@@ -2,12 +2,13 @@
 //! counted.
 
 use crate::support::{CALLER, by_names, cached, faulty, gpu, planted, questions, uncached};
+use lanefs::format::BlockKind;
 use lanefs::{
     Caller, Code, Column, ColumnSet, CreateOptions, InodeSize, NameSet, PathSet, ResolveOptions, User, Volume,
 };
 use lanefs_gpu::testing::{ColumnLayout, FillRequest, LearnRequest, Requests};
 use lanefs_gpu::twin::Memory;
-use lanefs_gpu::twin::headers::cache::Cache;
+use lanefs_gpu::twin::headers::cache::{BUCKET_WORDS, Cache};
 use lanefs_gpu::twin::headers::dir_table::DirTable;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Snapshot, WithCache};
 use lanefs_gpu::twin::kernels::columns::columns;
@@ -180,6 +181,9 @@ fn warming_is_equal_to_its_twin() {
     }
 }
 
+/// Words of a cache of 1024 buckets: a leaf block has at most 125 entries.
+const ONE_LEAF_WORDS: usize = 1024 * BUCKET_WORDS as usize;
+
 /// All that is in the cache was in a leaf block, whatever the volume. Races decide which entries of a full
 /// bucket stay. So where the cache has room for all, both differ by few; a hostile image may have more
 /// entries than slots, and then nothing is promised of their number.
@@ -195,12 +199,11 @@ fn check_warmed(gpu: &Gpu, volume: &Volume, what: &str) {
     let query = mirrored.query_of(&ResolveOptions::default());
     let blocks = (0..volume.superblock().volume_bytes).step_by(4096);
     warm(&cached, &query, &mut twin, blocks.clone());
-    // Each block alone, so in any order.
-    let mut possible = BTreeSet::new();
-    for block in blocks {
-        let mut one = before.cache.clone();
-        one.words.truncate(if memory.word(block).is_some() { usize::MAX } else { 0 });
-        one.claim += 1;
+    // Each block alone, so in any order: in a small cache, which has room for the entries of one.
+    let is_leaf = |block: &u64| memory.word(*block).is_some_and(|word| word & 0xff == BlockKind::Leaf as u32);
+    let mut possible = before.cache.contents();
+    for block in blocks.filter(is_leaf) {
+        let mut one = Cache { words: vec![0; before.cache.words.len().min(ONE_LEAF_WORDS)], claim: 1 };
         warm(&cached, &query, &mut one, std::iter::once(block));
         possible.extend(one.contents());
     }
@@ -318,8 +321,7 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
         ("walk.comp", "MODE_DIRECTORY || has_list", "MODE_DIRECTORY"),
     ] {
         let code = faulty("walk", file, right, wrong);
-        let options = planted("walk", &code);
-        let opened = Gpu::open_with(&options);
+        let opened = planted("walk", &code, Probes::Of("walk"));
         assert!(matches!(opened, Err(Error::Wrong { .. })), "{wrong} passes the probe");
     }
     for (kernel, file, right, wrong) in [
@@ -420,10 +422,9 @@ fn a_kernel_with_a_wrong_comparison_does_not_pass_its_probe() {
     ] {
         let code = faulty(kernel, file, right, wrong);
         // The probe of another kernel, whose work it prepares or shares, may be the one that finds it.
-        let is_caught = [Probes::Of(kernel), Probes::All].into_iter().any(|probes| {
-            let opened = Gpu::open_with(&GpuOptions { probes, ..planted(kernel, &code) });
-            matches!(opened, Err(Error::Wrong { .. }))
-        });
+        let is_caught = [Probes::Of(kernel), Probes::All]
+            .into_iter()
+            .any(|probes| matches!(planted(kernel, &code, probes), Err(Error::Wrong { .. })));
         assert!(is_caught, "{wrong} passes the probe");
     }
 }
@@ -448,9 +449,7 @@ fn a_kernel_with_a_wrong_comparison_differs_from_its_twin() {
         ("walk.comp", "uid == p.uid ? mode >> 6", "uid != p.uid ? mode >> 6"),
     ] {
         let code = faulty("walk", file, right, wrong);
-        let options =
-            GpuOptions { replaced: Some(("walk", &code)), probes: Probes::None, ..GpuOptions::default() };
-        let gpu = Gpu::open_with(&options).expect("a Vulkan device");
+        let gpu = planted("walk", &code, Probes::None).expect("a Vulkan device");
         let mirrored = gpu.mirror(&volume, &uncached()).expect("mirror");
         let mut query = mirrored.query_of(&ResolveOptions::default());
         query.user = user.clone().filter(|_| wrong.starts_with("uid"));

@@ -16,7 +16,10 @@ use super::snapshot::{BALLAST_PATH, SnapshotTree, show};
 use super::states::{CrashState, Wanted, each_state};
 use crate::naive::{Naive, Source};
 use crate::seeded::Seeded;
-use lanefs::{Access, Caller, Ino, SetAttr, Volume};
+use lanefs::{Access, Caller, Ino, OpenOptions, SetAttr, Volume};
+
+/// Size of the block cache in bytes.
+const CACHE_BYTES: u64 = 1 << 30;
 
 /// The number of states of a recording to try.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +176,9 @@ fn open(image: &CrashImage, whole: bool, judge: Judge<'_>) -> Result<Opened, Str
     let read = || Naive::open(image).and_then(|reader| reader.tree()).map_err(second);
     let before = whole.then(read).transpose()?;
     let recorder = Recorder::new(image.clone());
-    let volume = Volume::open_device(Box::new(recorder.clone()), Access::Write)
+    // With room for all blocks: the size that the host suggests would be looked up for each state.
+    let options = OpenOptions { cache: Some(CACHE_BYTES), ..Access::Write.into() };
+    let volume = Volume::open_device(Box::new(recorder.clone()), options)
         .map_err(|error| format!("it does not open: {error}"))?;
     recorder.mark(DeviceEvent::Opened);
     let recovered = recorder.log().iter().any(|event| matches!(event, DeviceEvent::Write { .. }));

@@ -8,6 +8,7 @@ use lanefs::{
     Allocate, Caller, CreateOptions, Error, FileKind, Ino, InodeSize, MemoryDevice, OpenOptions, Result,
     Volume, XattrMode,
 };
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A sound image.
@@ -58,11 +59,16 @@ const HASH_SEED: [u8; 16] = *b"testkit hash key";
 /// The base with a directory of many names with one hash.
 const ONE_HASH: &str = "one-hash";
 
-/// Makes all bases.
+/// Returns all bases, which the first call of a process makes.
 ///
 /// # Errors
 /// A sound volume that cannot be made or read, which is not an effect of any mutation.
-pub fn bases() -> std::result::Result<Vec<MutationBase>, String> {
+pub fn bases() -> std::result::Result<&'static [MutationBase], String> {
+    static BASES: OnceLock<std::result::Result<Vec<MutationBase>, String>> = OnceLock::new();
+    BASES.get_or_init(make_all).as_deref().map_err(String::clone)
+}
+
+fn make_all() -> std::result::Result<Vec<MutationBase>, String> {
     let mut bases = Vec::new();
     for (name, inode_size, mib, weight, end, fill) in RECIPES {
         let mut options = options(mib << 20, inode_size);
@@ -192,11 +198,15 @@ fn maps(volume: &Volume) -> Result<()> {
 }
 
 /// A directory whose tree has two levels of tree blocks: names cost little when all are links to one file.
+/// It needs many names to get there and fewer to stay, and the work on an image goes with its names.
 fn two_levels(volume: &Volume) -> Result<()> {
     let dir = volume.mkdir(&OWNER, volume.root(), b"huge", 0o755)?.ino;
     let original = volume.create_file(&OWNER, dir, b"original", 0o644)?.ino;
     for number in 0..50_000 {
         volume.link(&OWNER, original, dir, format!("{number}").as_bytes())?;
+    }
+    for number in (0..50_000).filter(|number| number % 5 < 3) {
+        volume.unlink(&OWNER, dir, format!("{number}").as_bytes())?;
     }
     Ok(())
 }
@@ -234,9 +244,10 @@ fn some_paths(volume: &Volume) -> Result<Vec<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Editor;
+    use super::super::{Editor, MetadataBlock};
     use super::*;
     use crate::seeded::Seeded;
+    use lanefs_format::{BlockKind, dir};
 
     /// If the checksums made here differed from the engine's, no sealed image would pass the verification,
     /// and half of the testing would be lost without a sign.
@@ -259,10 +270,20 @@ mod tests {
     #[test]
     fn every_kind_of_block_is_in_some_base() {
         let bases = bases().expect("sound volumes can be made");
-        for kind in lanefs_format::BlockKind::ALL {
+        for kind in BlockKind::ALL {
             let found = bases.iter().any(|base| base.image.metadata.iter().any(|block| block.kind == kind));
             assert!(found, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn some_base_has_a_tree_of_two_levels() {
+        let is_upper = |image: &Image, block: &MetadataBlock| {
+            block.kind == BlockKind::Tree && dir::tree::LEVEL.read(image.block(block.at)) == Some(2)
+        };
+        let bases = bases().expect("sound volumes can be made");
+        let base = bases.iter().find(|base| base.name == "two-levels").expect("the base");
+        assert!(base.image.metadata.iter().any(|block| is_upper(&base.image, block)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An image under mutation: a copy-on-write view of a base, whose checksums can be made valid again.
 
 use super::image::{Image, MetadataBlock, seal_inodes};
+use super::medium::ImageDevice;
 use crate::seeded::Seeded;
 use lanefs_format::superblock::fields;
 use lanefs_format::{BLOCK, BlockKind, CHUNK, Checksummer, chunk_entry, chunk_header};
@@ -121,5 +122,11 @@ impl<'i> Editor<'i> {
             bytes.resize(self.size as usize, if numbers.chance(50) { 0 } else { 0xff });
         }
         bytes
+    }
+
+    /// Returns a device with the bytes that [`into_bytes`](Self::into_bytes) returns for the same numbers.
+    pub fn into_device(self, numbers: &mut Seeded) -> ImageDevice {
+        let beyond = if self.size == self.base.size || numbers.chance(50) { 0 } else { 0xff };
+        ImageDevice::new(self.base, self.changed, self.size, beyond)
     }
 }

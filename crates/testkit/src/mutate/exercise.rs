@@ -1,19 +1,21 @@
 //! The work on a hostile image. Errors are fine; panics, endless work and repairs that do not last are not.
 
 use super::bases::MutationBase;
+use super::medium::ImageDevice;
 use super::work::{open_again, work};
-use crate::naive::{Naive, Source};
+use crate::naive::Naive;
 use crate::ops::bulk_name;
 use crate::seeded::Seeded;
 use crate::volume::findings;
-use lanefs::format::BLOCK;
 use lanefs::{
-    Access, Allocate, Caller, Device, FileKind, Ino, IoBufMut, MemoryDevice, OpenOptions, RenameMode,
-    ResolveOptions, Seek, SetAttr, Volume, XattrMode,
+    Access, Allocate, Caller, FileKind, Ino, OpenOptions, RenameMode, ResolveOptions, Seek, SetAttr, Volume,
+    XattrMode,
 };
 use std::time::Duration;
 
 const OWNER: Caller = Caller::OWNER;
+/// Size of the block cache in bytes.
+const CACHE_BYTES: u64 = 1 << 30;
 /// Most inodes visited in one image. A cycle of directories would keep a walk busy for ever.
 const MOST_INODES: usize = 250;
 /// Most pages of one directory.
@@ -40,13 +42,17 @@ pub struct ExerciseEffort {
 /// A finding of a check right after a repair that reported success, or after sound operations on the repaired
 /// volume; an operation that fails on the repaired volume; a volume that a repair called sound and that does
 /// not open.
-pub fn exercise(bytes: Vec<u8>, base: &MutationBase, numbers: &mut Seeded) -> Result<ExerciseEffort, String> {
+pub fn exercise(
+    medium: &ImageDevice,
+    base: &MutationBase,
+    numbers: &mut Seeded,
+) -> Result<ExerciseEffort, String> {
     let mut effort = ExerciseEffort::default();
-    let medium = MemoryDevice::new(bytes);
     let open = |access| {
-        // No background commit: whether one comes in between would depend on the machine.
-        let commit_every = Duration::from_secs(1 << 20);
-        let options = OpenOptions { access, commit_every, ..OpenOptions::default() };
+        // No background commit: whether one comes in between would depend on the machine. The cache has room
+        // for all of a base: the default would be looked up at each open.
+        let (commit_every, cache) = (Duration::from_secs(1 << 20), Some(CACHE_BYTES));
+        let options = OpenOptions { access, commit_every, cache, ..OpenOptions::default() };
         Volume::open_device(Box::new(medium.clone()), options)
     };
     if let Ok(volume) = open(Access::Read) {
@@ -74,7 +80,7 @@ pub fn exercise(bytes: Vec<u8>, base: &MutationBase, numbers: &mut Seeded) -> Re
     }
     sound(&volume, "right after a repair")?;
     volume.close().map_err(|error| format!("cannot be closed after a repair: {error}"))?;
-    second_reader(&medium).map_err(|text| format!("the second reader, after a repair: {text}"))?;
+    second_reader(medium).map_err(|text| format!("the second reader, after a repair: {text}"))?;
     effort.repaired = true;
     let volume = open_again(open)?;
     sound(&volume, "after a repair and another open")?;
@@ -86,23 +92,13 @@ pub fn exercise(bytes: Vec<u8>, base: &MutationBase, numbers: &mut Seeded) -> Re
     let volume = open_again(open)?;
     sound(&volume, "after a repair, some changes and another open")?;
     volume.close().map_err(|error| format!("cannot be closed in the end: {error}"))?;
-    second_reader(&medium).map_err(|text| format!("the second reader, in the end: {text}"))?;
+    second_reader(medium).map_err(|text| format!("the second reader, in the end: {text}"))?;
     Ok(effort)
 }
 
 /// The second reader, which shares no code with the engine, reads a volume that a repair called sound.
-fn second_reader(medium: &MemoryDevice) -> Result<(), String> {
-    Naive::open(&Blocks(medium))?.with_damaged_data().tree().map(drop)
-}
-
-/// The blocks of a device, one by one: a copy of the whole volume takes longer than what is read of it.
-struct Blocks<'m>(&'m MemoryDevice);
-
-impl Source for Blocks<'_> {
-    fn block(&self, at: u64) -> Option<Vec<u8>> {
-        let mut block = vec![0; BLOCK as usize];
-        self.0.read_at(at, IoBufMut::from(&mut block[..])).is_ok().then_some(block)
-    }
+fn second_reader(medium: &ImageDevice) -> Result<(), String> {
+    Naive::open(medium)?.with_damaged_data().tree().map(drop)
 }
 
 fn sound(volume: &Volume, when: &str) -> Result<(), String> {

@@ -7,6 +7,10 @@ use lanefs_format::{
     SUPERBLOCK_COPY, chunk_entry, group, inode,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A block of zeros.
+pub(super) const ZERO_BLOCK: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 /// A block of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub struct Image {
     /// Size in bytes.
     pub size: u64,
     /// Blocks by number.
-    pub blocks: BTreeMap<u64, Vec<u8>>,
+    pub blocks: Arc<BTreeMap<u64, Vec<u8>>>,
     /// Its metadata, in order of position.
     pub metadata: Vec<MetadataBlock>,
     /// The superblock.
@@ -44,7 +48,7 @@ impl Image {
     /// Bytes of no sound volume.
     pub fn new(bytes: &[u8]) -> Result<Self, String> {
         let superblock = Superblock::decode(bytes).map_err(|error| format!("no superblock: {error:?}"))?;
-        let blocks = bytes
+        let blocks: BTreeMap<u64, Vec<u8>> = bytes
             .chunks(BLOCK as usize)
             .enumerate()
             .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
@@ -52,7 +56,7 @@ impl Image {
             .collect();
         let mut image = Image {
             size: bytes.len() as u64,
-            blocks,
+            blocks: Arc::new(blocks),
             metadata: Vec::new(),
             superblock,
             log: JournalLog::default(),
@@ -66,15 +70,14 @@ impl Image {
 
     /// Returns a block; zeros where there is none.
     pub fn block(&self, at: u64) -> &[u8] {
-        const ZERO: [u8; BLOCK as usize] = [0; BLOCK as usize];
-        self.blocks.get(&(at / BLOCK)).map_or(&ZERO, |block| block)
+        self.blocks.get(&(at / BLOCK)).map_or(&ZERO_BLOCK, |block| block)
     }
 
     /// Returns all bytes.
     pub fn bytes(&self) -> Vec<u8> {
         // Zeroed memory comes from the system untouched: only written blocks cost anything.
         let mut bytes = vec![0; self.size as usize];
-        for (index, block) in &self.blocks {
+        for (index, block) in &*self.blocks {
             let start = (index * BLOCK) as usize;
             bytes[start..start + block.len()].copy_from_slice(block);
         }
@@ -119,7 +122,7 @@ impl Image {
         let sums = self.superblock.sums();
         for commit in self.log.commits.clone() {
             let content = commit.content(|at| self.block(at));
-            if let Some(record) = self.blocks.get_mut(&(commit.record / BLOCK)) {
+            if let Some(record) = Arc::make_mut(&mut self.blocks).get_mut(&(commit.record / BLOCK)) {
                 commit.seal(&sums, record, content);
             }
         }
@@ -130,8 +133,9 @@ impl Image {
         let size = self.superblock.inode_size.bytes() as usize;
         let sums = self.superblock.sums();
         self.superblock.created = 0;
+        let blocks = Arc::make_mut(&mut self.blocks);
         for MetadataBlock { at, kind, home, .. } in self.metadata.clone() {
-            let Some(block) = self.blocks.get_mut(&(at / BLOCK)) else { continue };
+            let Some(block) = blocks.get_mut(&(at / BLOCK)) else { continue };
             match kind {
                 BlockKind::Inodes => {
                     for one in block.chunks_exact_mut(size).filter(|one| inode::MODE.read(one) != Some(0)) {

@@ -10,6 +10,7 @@ mod exercise;
 mod image;
 mod kept;
 mod log;
+mod medium;
 mod mutation;
 mod work;
 
@@ -19,6 +20,7 @@ pub use exercise::{ExerciseEffort, exercise};
 pub use image::{Image, MetadataBlock};
 pub use kept::{KEPT_CASES, KeptCase};
 pub use log::{JournalLog, LoggedCommit};
+pub use medium::ImageDevice;
 pub use mutation::mutate;
 
 use crate::seeded::Seeded;
@@ -61,6 +63,6 @@ pub fn run_kept(case: &KeptCase, base: &MutationBase, seed: u64) -> Result<Exerc
 
 /// Works on an image. A panic is an error.
 fn run(editor: Editor<'_>, base: &MutationBase, numbers: &mut Seeded) -> Result<ExerciseEffort, String> {
-    let bytes = editor.into_bytes(numbers);
-    guarded(|| exercise(bytes, base, numbers))
+    let medium = editor.into_device(numbers);
+    guarded(|| exercise(&medium, base, numbers))
 }

@@ -53,6 +53,8 @@ pub struct Naive<'s> {
     pub(super) has_clear_ends: bool,
     /// Metadata blocks that verified, with their kinds, by position.
     verified: RefCell<HashMap<u64, Verified>>,
+    /// Tables of metadata chunks that verified, by position.
+    tables: RefCell<HashMap<u64, Rc<[u8]>>>,
     pub(super) claims: Claims,
     /// Inodes that have a name or are listed, and the number of their names.
     pub(super) visited: RefCell<BTreeMap<u64, u64>>,
@@ -73,6 +75,7 @@ impl<'s> Naive<'s> {
             verifies_data: true,
             has_clear_ends: false,
             verified: RefCell::default(),
+            tables: RefCell::default(),
             claims: Claims::default(),
             visited: RefCell::default(),
         })
@@ -159,7 +162,10 @@ impl<'s> Naive<'s> {
     }
 
     /// The table of a metadata chunk: 512 entries of 16 bytes.
-    pub(super) fn chunk_table(&self, chunk: u64) -> Read<Vec<u8>> {
+    pub(super) fn chunk_table(&self, chunk: u64) -> Read<Rc<[u8]>> {
+        if let Some(table) = self.tables.borrow().get(&chunk) {
+            return Ok(table.clone());
+        }
         let seed = self.superblock.checksum_seed;
         let first = self.verified(chunk, 3, |block| verifies(seed, chunk, block, 4))?;
         ensure(first.u64(8) == chunk, || format!("the table of chunk {chunk:#x} is of another"))?;
@@ -167,7 +173,9 @@ impl<'s> Naive<'s> {
         ensure(first.u32(20) == checksum(seed, chunk + BLOCK, &second, None), || {
             format!("the second block of the table of chunk {chunk:#x} does not verify")
         })?;
-        Ok([&first, &second[..]].concat())
+        let table: Rc<[u8]> = [&first, &second[..]].concat().into();
+        self.tables.borrow_mut().insert(chunk, table.clone());
+        Ok(table)
     }
 
     /// A block of a metadata chunk, of this kind and with this owner.

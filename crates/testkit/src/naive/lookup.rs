@@ -160,18 +160,17 @@ impl Directory<'_, '_> {
         let home = (tag * BUCKETS) >> 16;
         for step in 0..BUCKETS {
             let bucket = (home + step) % BUCKETS;
-            let slots: Vec<u64> =
-                (0..SLOTS).map(|slot| index.u64(64 + 8 * (bucket * SLOTS + slot) as usize)).collect();
-            for slot in &slots {
+            let slot = |number: u32| index.u64(64 + 8 * (bucket * SLOTS + number) as usize);
+            for slot in (0..SLOTS).map(slot) {
                 let at = (slot >> 17) * 16;
                 if at != 0
-                    && *slot & 0xffff == u64::from(tag)
+                    && slot & 0xffff == u64::from(tag)
                     && self.entries.get(&at).is_some_and(|entry| entry.name == name)
                 {
                     return Ok(Some(at));
                 }
             }
-            if slots[0] & OVERFLOW == 0 {
+            if slot(0) & OVERFLOW == 0 {
                 break;
             }
         }

@@ -99,14 +99,14 @@ fn hostile_images_are_survived() {
             other_tests(info);
         }
     }));
-    let mut failures = kept(&bases);
+    let mut failures = kept(bases);
     let seeds = Seeds::from_environment("LANEFS_IMAGES", 1, 10_000);
     let start = Instant::now();
     let mut efforts = Vec::new();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
             .map(|part| {
-                let (seeds, bases) = (seeds.part(part, THREADS), &bases);
+                let seeds = seeds.part(part, THREADS);
                 scope.spawn(move || work(bases, seeds))
             })
             .collect();

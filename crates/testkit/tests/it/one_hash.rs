@@ -205,9 +205,9 @@ fn random_changes_keep_the_directory_sound() {
 }
 
 /// The image with entries that have no slot.
-fn base() -> MutationBase {
+fn base() -> &'static MutationBase {
     let bases = bases().expect("sound volumes can be made");
-    bases.into_iter().find(|base| base.name == "one-hash").expect("the base")
+    bases.iter().find(|base| base.name == "one-hash").expect("the base")
 }
 
 /// The region index block of the base that lacks entries.

@@ -67,8 +67,12 @@ fn left(story: &Story, end: usize, torn: Option<&mut Seeded>) -> CrashImage {
     let mut numbers = torn;
     for (number, event) in story.log[..end].iter().enumerate() {
         let DeviceEvent::Write { at, data } = event else { continue };
+        if number <= covered || numbers.is_none() {
+            image.write(*at, data);
+            continue;
+        }
         for (sector, data) in data.chunks(512).enumerate() {
-            let is_lost = number > covered && numbers.as_mut().is_some_and(|numbers| numbers.chance(50));
+            let is_lost = numbers.as_mut().is_some_and(|numbers| numbers.chance(50));
             if !is_lost {
                 image.write(at + sector as u64 * 512, data);
             }

@@ -6,6 +6,7 @@ use super::op::{Op, Round};
 use super::tree::{Tree, age, difference, tree};
 use lanefs::bulk::{Applied, Change, DirEngine, Shares};
 use lanefs::{Code, CreateOptions, Ino, InodeSize, Volume};
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -47,12 +48,14 @@ pub(crate) fn in_memory(
     inode_size: InodeSize,
     rounds: &[Round],
 ) -> Result<Shares, Failure> {
-    let make = || {
-        let volume = Volume::create_memory(&options(inode_size)).expect("volume");
-        prepare(&volume).expect("prepared");
-        volume
-    };
-    side_by_side(engine, [&make(), &make()], rounds)
+    side_by_side(engine, [&new_volume(inode_size), &new_volume(inode_size)], rounds)
+}
+
+/// A volume in memory at the start of all rounds.
+fn new_volume(inode_size: InodeSize) -> Volume {
+    let volume = Volume::create_memory(&options(inode_size)).expect("volume");
+    prepare(&volume).expect("prepared");
+    volume
 }
 
 /// Executes rounds on files, which are closed and opened again after every few rounds.
@@ -90,11 +93,22 @@ fn side_by_side(
     [plain, other]: [&Volume; 2],
     rounds: &[Round],
 ) -> Result<Shares, Failure> {
+    each_round(engine, other, rounds, &mut |number| one_by_one(plain, &rounds[number]).map(Cow::Owned))
+}
+
+/// Executes rounds on a volume by an engine, and compares each with what is wanted.
+fn each_round<'p>(
+    engine: &Engine<'_>,
+    volume: &Volume,
+    rounds: &[Round],
+    wanted: &mut dyn FnMut(usize) -> Result<Cow<'p, PlainRound>, String>,
+) -> Result<Shares, Failure> {
     let mut result = Ok(Shares::default());
-    engine(other, &mut |apply| {
+    engine(volume, &mut |apply| {
         let mut sum = Shares::default();
         for (number, round) in rounds.iter().enumerate() {
-            match one_round(apply, [plain, other], round) {
+            let done = wanted(number).and_then(|wanted| together(apply, volume, round, &wanted));
+            match done {
                 Ok(shares) => {
                     sum.together += shares.together;
                     sum.one_by_one += shares.one_by_one;
@@ -110,25 +124,67 @@ fn side_by_side(
     result
 }
 
-/// Executes one round on both, and compares everything.
-fn one_round(apply: &mut Apply<'_>, [plain, other]: [&Volume; 2], round: &Round) -> Result<Shares, String> {
+/// The outcome of a round whose changes were made one by one.
+#[derive(Clone)]
+struct PlainRound {
+    answers: Vec<Applied>,
+    tree: Tree,
+    inodes: u64,
+}
+
+/// Rounds of a new volume in memory, made one by one: every engine is compared with them.
+pub(crate) struct PlainRounds {
+    inode_size: InodeSize,
+    rounds: Vec<Round>,
+    outcomes: Vec<PlainRound>,
+}
+
+impl PlainRounds {
+    pub(crate) fn new(inode_size: InodeSize, rounds: Vec<Round>) -> Self {
+        let volume = new_volume(inode_size);
+        let outcomes = rounds.iter().map(|round| one_by_one(&volume, round).expect("one by one")).collect();
+        PlainRounds { inode_size, rounds, outcomes }
+    }
+
+    /// Executes the same rounds on a new volume by an engine; returns how the changes were made.
+    pub(crate) fn compare(&self, engine: &Engine<'_>) -> Result<Shares, Failure> {
+        let volume = new_volume(self.inode_size);
+        each_round(engine, &volume, &self.rounds, &mut |number| Ok(Cow::Borrowed(&self.outcomes[number])))
+    }
+}
+
+/// Executes one round, change by change.
+fn one_by_one(plain: &Volume, round: &Round) -> Result<PlainRound, String> {
     let changes: Vec<_> = round.ops.iter().map(Op::change).collect();
     let base = Base::of(plain, &round.base);
-    let wanted = plain.apply(base.ino, &changes).map_err(|error| format!("one by one: {error}"))?;
+    let answers = plain.apply(base.ino, &changes).map_err(|error| format!("one by one: {error}"))?;
     drop(base);
+    let (tree, inodes) = sound(plain, "one by one")?;
+    Ok(PlainRound { answers, tree, inodes })
+}
+
+/// Executes one round by an engine, and compares everything.
+fn together(
+    apply: &mut Apply<'_>,
+    other: &Volume,
+    round: &Round,
+    wanted: &PlainRound,
+) -> Result<Shares, String> {
+    let changes: Vec<_> = round.ops.iter().map(Op::change).collect();
     let base = Base::of(other, &round.base);
     let (found, shares) = apply(base.ino, &changes).map_err(|error| format!("together: {error}"))?;
-    if wanted.len() != found.len() || found.len() as u64 != shares.together + shares.one_by_one {
-        return Err(format!("{} answers, {} wanted, {shares:?}", found.len(), wanted.len()));
+    let answers = &wanted.answers;
+    if answers.len() != found.len() || found.len() as u64 != shares.together + shares.one_by_one {
+        return Err(format!("{} answers, {} wanted, {shares:?}", found.len(), answers.len()));
     }
-    for (number, (op, (wanted, found))) in round.ops.iter().zip(wanted.iter().zip(&found)).enumerate() {
+    for (number, (op, (wanted, found))) in round.ops.iter().zip(answers.iter().zip(&found)).enumerate() {
         if wanted.code != found.code || wanted.ino.is_some() != found.ino.is_some() {
             return Err(format!("change {number}, {op}: {found:?}, not {wanted:?}"));
         }
     }
     lead_there(other, round, &found)?;
     drop(base);
-    same([plain, other])?;
+    alike((&wanted.tree, wanted.inodes), sound(other, "together")?)?;
     Ok(shares)
 }
 
@@ -147,26 +203,30 @@ fn lead_there(volume: &Volume, round: &Round, answers: &[Applied]) -> Result<(),
 }
 
 /// Both volumes have the same tree and as many inodes, and the check finds nothing.
-fn same([plain, other]: [&Volume; 2]) -> Result<Tree, String> {
-    for (volume, what) in [(plain, "one by one"), (other, "together")] {
-        let report = volume.check(false, &|_, _| {}).map_err(|error| format!("fsck, {what}: {error}"))?;
-        if let Some(finding) = report.findings.first() {
-            return Err(format!("fsck, {what}: {finding:?}"));
-        }
+fn same([plain, other]: [&Volume; 2]) -> Result<(), String> {
+    let (tree, inodes) = sound(plain, "one by one")?;
+    alike((&tree, inodes), sound(other, "together")?)
+}
+
+/// Returns the tree of a volume and its number of inodes, where the check finds nothing. Its directories are
+/// old then.
+fn sound(volume: &Volume, what: &str) -> Result<(Tree, u64), String> {
+    let report = volume.check(false, &|_, _| {}).map_err(|error| format!("fsck, {what}: {error}"))?;
+    if let Some(finding) = report.findings.first() {
+        return Err(format!("fsck, {what}: {finding:?}"));
     }
-    let wanted = tree(plain).map_err(|what| format!("one by one: {what}"))?;
-    let found = tree(other).map_err(|what| format!("together: {what}"))?;
-    if let Some(what) = difference(&wanted, &found) {
-        return Err(what);
+    let tree = tree(volume).map_err(|text| format!("{what}: {text}"))?;
+    let inodes = volume.statfs().map_err(|error| format!("{what}: {error}"))?.inodes;
+    age(volume, &tree).map_err(|error| error.to_string())?;
+    Ok((tree, inodes))
+}
+
+fn alike(wanted: (&Tree, u64), found: (Tree, u64)) -> Result<(), String> {
+    match difference(wanted.0, &found.0) {
+        Some(what) => Err(what),
+        None if wanted.1 != found.1 => Err(format!("inodes in use: {}, not {}", found.1, wanted.1)),
+        None => Ok(()),
     }
-    let inodes = [plain, other].map(|volume| volume.statfs().map(|statfs| statfs.inodes).ok());
-    if inodes[0] != inodes[1] {
-        return Err(format!("inodes in use: {inodes:?}"));
-    }
-    for (volume, tree) in [(plain, &wanted), (other, &found)] {
-        age(volume, tree).map_err(|error| error.to_string())?;
-    }
-    Ok(wanted)
 }
 
 /// The directory where relative paths begin, held as a process holds its working directory: no other file
@@ -197,20 +257,14 @@ pub(crate) fn rounds(seed: u64, count: usize) -> Vec<Round> {
     (0..count).map(|_| generator.round()).collect()
 }
 
-/// Executes the rounds of a seed. Where that fails, prints how to repeat it: as few rounds and changes as
-/// can be found in a while.
-pub(crate) fn must_be_same(
-    engine: &Engine<'_>,
-    inode_size: InodeSize,
-    seed: u64,
-    count: usize,
-    what: &str,
-) -> Shares {
-    let rounds = rounds(seed, count);
-    match in_memory(engine, inode_size, &rounds) {
+/// Executes the rounds of a seed by an engine. Where that fails, prints how to repeat it: as few rounds and
+/// changes as can be found in a while.
+pub(crate) fn must_be_same(engine: &Engine<'_>, plain: &PlainRounds, seed: u64, what: &str) -> Shares {
+    match plain.compare(engine) {
         Ok(shares) => shares,
         Err(failure) => {
-            let (rounds, failure) = shrink(engine, inode_size, rounds, failure);
+            let inode_size = plain.inode_size;
+            let (rounds, failure) = shrink(engine, inode_size, plain.rounds.clone(), failure);
             let mut text = format!("{what}, {inode_size:?}, seed {seed}: {}\n", failure.what);
             for round in &rounds {
                 text += &format!("from {}\n", round.base.escape_ascii());

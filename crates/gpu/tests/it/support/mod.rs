@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub const CALLER: Caller = Caller::OWNER;
 
@@ -36,8 +36,10 @@ pub fn sources() -> Vec<Vec<u8>> {
 }
 
 /// Returns llvmpipe, or the best device. The tests of a program share one for each size of workgroups:
-/// opening one compiles and probes every kernel, which takes longer than most tests.
+/// opening one compiles and probes every kernel, which takes longer than most tests. Over copies one serves
+/// all of them: no copy depends on the size.
 pub fn gpu(workgroup: u32) -> Arc<Gpu> {
+    let workgroup = if is_own_memory() { 64 } else { workgroup };
     static OPEN: Mutex<BTreeMap<u32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
     let mut open_devices = OPEN.lock();
     Arc::clone(open_devices.entry(workgroup).or_insert_with(|| Arc::new(open(workgroup))))
@@ -56,9 +58,18 @@ pub fn open(workgroup: u32) -> Gpu {
     )
 }
 
+/// Returns a device whose memory the host does not map. The tests of a program share it.
+pub fn over_copies() -> &'static Gpu {
+    static OPEN: OnceLock<Gpu> = OnceLock::new();
+    OPEN.get_or_init(|| {
+        let options = GpuOptions { guards: true, own_memory: true, ..GpuOptions::default() };
+        Gpu::open_with(&options).expect("a Vulkan device")
+    })
+}
+
 /// Tells whether [`own_memory`](crate::own_memory) executes this program, on a device whose memory the host
 /// does not map.
-fn is_own_memory() -> bool {
+pub fn is_own_memory() -> bool {
     std::env::var_os(crate::own_memory::SWITCH).is_some()
 }
 
@@ -76,9 +87,15 @@ pub fn options(inode_size: InodeSize) -> CreateOptions {
     CreateOptions { size: 48 << 20, inode_size, seed: Some([7; 16]), ..CreateOptions::default() }
 }
 
-/// Options that open a device with other code of a kernel, and probe this kernel alone.
-pub fn planted<'c>(kernel: &'c str, code: &'c [u8]) -> GpuOptions<'c> {
-    GpuOptions { replaced: Some((kernel, code)), probes: Probes::Of(kernel), ..GpuOptions::default() }
+/// Returns a device with other code of a kernel, if it passes these probes. All are one device, for which the
+/// driver compiles the other kernels once.
+pub fn planted(kernel: &str, code: &[u8], probes: Probes<'_>) -> lanefs_gpu::Result<Gpu> {
+    static SOUND: OnceLock<Gpu> = OnceLock::new();
+    let sound = SOUND.get_or_init(|| {
+        let options = GpuOptions { probes: Probes::None, ..GpuOptions::default() };
+        Gpu::open_with(&options).expect("a Vulkan device")
+    });
+    sound.with_kernel(kernel, code, probes)
 }
 
 /// Compiles the kernel with a part of its source replaced.
