@@ -43,6 +43,15 @@ KERNEL k_stat(const void *base, uint64_t bytes, uint64_t ino, lanefs_attributes 
 KERNEL k_extents(const void *base, uint64_t bytes, uint64_t ino, lanefs_extent *out) {
     OPEN lanefs_extents(&view, ino, out->offset, out);
 }
+KERNEL k_stat_warp(const void *base, uint64_t bytes, uint64_t ino, lanefs_attributes *out) {
+    OPEN lanefs_attributes found;
+    lanefs_stat_warp(&view, ino, &found);
+    *out = found;
+}
+KERNEL k_extents_warp(const void *base, uint64_t bytes, uint64_t ino, lanefs_extent *out) {
+    OPEN lanefs_extent found;
+    if (lanefs_extents_warp(&view, ino, out->offset, &found) == LANEFS_SUCCESS) out[1] = found;
+}
 KERNEL k_readdir(const void *base, uint64_t bytes, uint64_t ino, lanefs_entry *out) {
     OPEN lanefs_directory directory;
     lanefs_opendir(&view, ino, 0, &directory);

@@ -13,8 +13,8 @@
 // * No input leads outside the memory that `lanefs_open` and `lanefs_open_files` were given, and each loop
 //   has a bound, whatever the bytes there are. Paths and buffers are the caller's.
 // * A function with `_warp` is for all lanes of a warp at once, with the same arguments in each: they share
-//   the work. The directory and the entry of a listing are each lane's own. A function with `_by` takes
-//   another group: a type with `rank`, `size` and `ballot`.
+//   the work. Attributes, extents, and the directory and the entry of a listing are each lane's own. A
+//   function with `_by` takes another group: a type with `rank`, `size` and `ballot`.
 // * The bytes must not change while a kernel reads them; docs/device.md says when they do.
 #ifndef LANEFS_DEVICE_H
 #define LANEFS_DEVICE_H
@@ -1061,17 +1061,22 @@ template <class Group> struct reader {
                     return l == depth ? LANEFS_NOT_RESIDENT : LANEFS_SUCCESS;
                 }
                 uint32_t shift = L_POINTER_SLOT_BITS * (l - 1), slots = 1u << L_POINTER_SLOT_BITS;
-                bool resident = true;
                 word = 0;
-                for (uint32_t slot = (uint32_t)(*number >> shift) & (slots - 1); slot < slots && word == 0;
-                     slot++) {
-                    resident = burn();
-                    word = resident ? quad_at(block + (uint64_t)slot * 8, &resident) : 0;
+                for (uint32_t first = (uint32_t)(*number >> shift) & (slots - 1); first < slots && word == 0;
+                     first += group.size()) {
+                    uint32_t own = first + group.rank(), holes = least(group.size(), slots - first);
+                    bool resident = burn() && at(block) != nullptr;
                     if (!resident) {
                         return LANEFS_NOT_RESIDENT;
                     }
-                    // A hole: the next slot, or the next block of a higher level.
-                    *number = word == 0 ? ((*number >> shift) + 1) << shift : *number;
+                    uint64_t used =
+                        group.ballot(own < slots && quad_at(block + (uint64_t)own * 8, &resident) != 0);
+                    if (used != 0) {
+                        holes = lowest_bit(used);
+                        word = quad_at(block + (uint64_t)(first + holes) * 8, &resident);
+                    }
+                    // After holes the next slot, or the next block of a higher level.
+                    *number = holes == 0 ? *number : ((*number >> shift) + holes) << shift;
                 }
             }
             if (root == 0) {
@@ -1091,6 +1096,11 @@ template <class Group> struct reader {
         bool is_inside = *position != 0 && *position <= view->volume_bytes
                          && blocks <= (view->volume_bytes - *position) / L_BLOCK;
         return tags == wanted && *position % L_BLOCK == 0 && is_inside;
+    }
+
+    // Returns the block after an extent of an inode.
+    LANEFS_FUNCTION uint64_t extent_end(const uint8_t *one) const {
+        return (uint64_t)load32(one + L_EXTENT_FIRST) + load32(one + L_EXTENT_BLOCKS);
     }
 
     LANEFS_FUNCTION lanefs_code extent(uint64_t ino, uint64_t offset, lanefs_extent *found) {
@@ -1124,12 +1134,15 @@ template <class Group> struct reader {
         if (count > (view->inode_size - L_INODE_SIZE) / L_EXTENT_SIZE) {
             return LANEFS_NOT_RESIDENT;
         }
-        for (uint32_t i = 0; i < count; i++) {
-            const uint8_t *one = bytes + L_INODE_SIZE + i * L_EXTENT_SIZE;
-            uint64_t first = load32(one + L_EXTENT_FIRST), blocks = load32(one + L_EXTENT_BLOCKS);
-            if (first + blocks <= number) {
+        const uint8_t *all = bytes + L_INODE_SIZE;
+        for (uint32_t from = 0; from < count; from += group.size()) {
+            uint32_t own = from + group.rank();
+            uint64_t ends = group.ballot(own < count && extent_end(all + own * L_EXTENT_SIZE) > number);
+            if (ends == 0) {
                 continue;
             }
+            const uint8_t *one = all + (from + lowest_bit(ends)) * L_EXTENT_SIZE;
+            uint64_t first = load32(one + L_EXTENT_FIRST), blocks = load32(one + L_EXTENT_BLOCKS);
             uint32_t unwritten = 0;
             bool is_good = decode(load64(one + L_EXTENT_POINTER), 1, &position, &unwritten)
                            && blocks <= (view->volume_bytes - position) / L_BLOCK;
@@ -1420,16 +1433,28 @@ LANEFS_FUNCTION lanefs_found lanefs_lookup(const lanefs_view *view, const char *
     return lanefs_lookup_at(view, view->root, path, length, LANEFS_FOLLOW);
 }
 
-// Gives the attributes of an inode that a lookup or a listing has named.
+// Gives the attributes of an inode that a lookup or a listing has named. Members of a group load the same
+// words, each of which the device brings once for all; each has the attributes in a variable of its own.
+template <class Group>
+LANEFS_FUNCTION lanefs_code lanefs_stat_by(Group group, const lanefs_view *view, uint64_t ino,
+                                           lanefs_attributes *found) {
+    return lanefs_detail::reader_of(view, group).attributes(ino, found);
+}
 LANEFS_FUNCTION lanefs_code lanefs_stat(const lanefs_view *view, uint64_t ino, lanefs_attributes *found) {
-    return lanefs_detail::reader_of(view, lanefs_thread()).attributes(ino, found);
+    return lanefs_stat_by(lanefs_thread(), view, ino, found);
 }
 
 // Gives the first extent of a file that ends after an offset; NO_SUCH_RANGE after the last one. Holes are
-// left out, and a file that fits into its inode has none. One extent may continue another.
+// left out, and a file that fits into its inode has none. One extent may continue another. Members of a group
+// look for it together, and each has it in a variable of its own.
+template <class Group>
+LANEFS_FUNCTION lanefs_code lanefs_extents_by(Group group, const lanefs_view *view, uint64_t ino,
+                                              uint64_t offset, lanefs_extent *found) {
+    return lanefs_detail::reader_of(view, group).extent(ino, offset, found);
+}
 LANEFS_FUNCTION lanefs_code lanefs_extents(const lanefs_view *view, uint64_t ino, uint64_t offset,
                                            lanefs_extent *found) {
-    return lanefs_detail::reader_of(view, lanefs_thread()).extent(ino, offset, found);
+    return lanefs_extents_by(lanefs_thread(), view, ino, offset, found);
 }
 
 // Begins to list a directory after a cookie, 0 for the start.
@@ -1478,6 +1503,13 @@ LANEFS_FUNCTION int64_t lanefs_read(const lanefs_view *view, const lanefs_files 
 #ifdef LANEFS_HAS_WARPS
 LANEFS_FUNCTION lanefs_found lanefs_lookup_warp(const lanefs_view *view, const char *path, uint64_t length) {
     return lanefs_lookup_by(lanefs_warp(), view, view->root, path, length, LANEFS_FOLLOW);
+}
+LANEFS_FUNCTION lanefs_code lanefs_stat_warp(const lanefs_view *view, uint64_t ino, lanefs_attributes *found) {
+    return lanefs_stat_by(lanefs_warp(), view, ino, found);
+}
+LANEFS_FUNCTION lanefs_code lanefs_extents_warp(const lanefs_view *view, uint64_t ino, uint64_t offset,
+                                                lanefs_extent *found) {
+    return lanefs_extents_by(lanefs_warp(), view, ino, offset, found);
 }
 LANEFS_FUNCTION lanefs_code lanefs_readdir_warp(const lanefs_view *view, lanefs_directory *directory,
                                                 lanefs_entry *entry) {

@@ -107,6 +107,7 @@ fn pack_part(paths: Paths<'_>, empty: u32, start: usize, ranges: &mut [u8], text
 mod tests {
     use super::*;
     use lanefs::PathSet;
+    use std::sync::atomic::AtomicBool;
 
     /// Paths of many lengths, one after the other or with a byte between them.
     fn paths(count: usize, delimiter: Option<u8>) -> PathSet {
@@ -142,6 +143,23 @@ mod tests {
             assert!(shared.iter().copied().eq(expected), "{shared:?} with {threads} threads");
             assert!(!packers.share(2 * EACH - 1, |is_shared| is_shared), "few paths");
         }
+    }
+
+    #[test]
+    fn a_worker_of_another_pool_begins_no_other_work_while_it_packs() {
+        let (packers, has_begun) = (Packers::new(), AtomicBool::new(false));
+        let pack = |is_shared: bool| {
+            // A worker that waits for the threads of this pool takes up the other work of its own.
+            while is_shared && !has_begun.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            (is_shared, has_begun.load(Ordering::Acquire))
+        };
+        let other = ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+        let (packed, ()) = other.install(|| {
+            rayon::join(|| packers.share(2 * EACH, pack), || has_begun.store(true, Ordering::Release))
+        });
+        assert_eq!(packed, (false, false), "(is shared, the other work has begun)");
     }
 
     #[test]

@@ -341,6 +341,11 @@ fn a_group_of_any_size_gives_the_answers_of_a_thread() {
         }
     }
     files.iter().for_each(|(ino, _)| requests.read(ino.0, 3, 150));
+    // Directories, links and no file at all among them.
+    let inos: Vec<u64> =
+        files.iter().map(|(ino, _)| ino.0).chain(volume.root().0..volume.root().0 + 40).collect();
+    inos.iter().for_each(|ino| requests.stat(*ino));
+    inos.iter().for_each(|ino| requests.extents(*ino));
     let alone = Driver::shared().output(&mirror, None, 1, &requests);
     assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stderr));
     for lanes in [2, 5] {
@@ -360,8 +365,36 @@ fn a_group_of_any_size_gives_the_answers_of_a_thread() {
             for _ in &files {
                 assert_eq!((answers.number(), answers.text()), (alone.number(), alone.text()));
             }
+            for ino in &inos {
+                let found: [u64; 14] = answers.numbers();
+                assert_eq!(found, alone.numbers(), "the attributes of {ino}");
+            }
+            let mut most = 0;
+            for ino in &inos {
+                let (code, list) = extents(&mut answers);
+                most = most.max(list.len());
+                assert_eq!((code, list), extents(&mut alone), "the extents of {ino}");
+            }
+            assert!(most > 20, "{most} extents of a file");
             assert!(lists > 5 && alone.is_over() && answers.is_over());
         }
+    }
+}
+
+/// Compares the attributes and the extents that a group finds with those of a thread.
+fn same_by_groups(mirror: &[u8], inos: &[u64], what: &str) {
+    let mut requests = Requests::default();
+    for ino in inos {
+        requests.stat(*ino);
+        requests.extents(*ino);
+    }
+    let alone = Driver::shared().output(mirror, None, 1, &requests);
+    assert!(alone.status.success(), "{what}: {}", String::from_utf8_lossy(&alone.stderr));
+    let group = Driver::shared().output(mirror, None, 3, &requests);
+    assert!(group.status.success(), "{what}: {}", String::from_utf8_lossy(&group.stderr));
+    let mut members = Answers::of(group.stdout);
+    for rank in 0..3 {
+        assert!(members.text() == alone.stdout, "{what}: member {rank} of a group");
     }
 }
 
@@ -389,6 +422,9 @@ fn no_hostile_image_leads_outside_a_mirror() {
         let mut answers = Driver::shared().ask(&mirror, None, &about(&inos));
         decided += check(&volume, &inos, &mut answers, &what);
         opened += 1;
+        if seed % 6 == 0 {
+            same_by_groups(&mirror, &inos, &what);
+        }
     }
     assert!(
         opened > 25 && decided > 0,

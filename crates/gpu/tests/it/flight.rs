@@ -8,6 +8,7 @@ use lanefs::{
 };
 use lanefs_gpu::{Auto, MirrorOptions};
 use lanefs_testkit::seeded::Seeded;
+use lanefs_testkit::watchdog::Watchdog;
 use std::future::Future;
 use std::pin::pin;
 use std::process::Command;
@@ -209,6 +210,30 @@ fn callers_with_different_batches_at_a_time_each_get_the_answers_of_the_cpu_engi
         });
         assert_eq!(mirrored.failure(), None);
     }
+}
+
+#[test]
+fn calls_of_one_worker_of_a_pool_do_not_wait_for_each_other() {
+    let watchdog = Watchdog::new("a worker waits for buffers that another call of its own has");
+    let (gpu, numbers) = (gpu(64), &mut Seeded::new(37));
+    let volume = Volume::create_memory(&options(InodeSize::B256)).expect("volume");
+    let paths = fill(&volume, numbers);
+    // Enough for several threads to pack; and bytes for one batch at a time.
+    let asked: PathSet = (0..40_000).map(|_| numbers.pick(&paths).clone()).collect();
+    let mirrored = gpu.mirror(&volume, &MirrorOptions { batches: Some(1), ..cached() }).expect("mirror");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let ask = || {
+        let mut columns = Columns::of(&[Column::Ino]);
+        let report =
+            mirrored.resolve_into(&ResolveOptions::default(), &asked, &mut columns.rows(asked.len()));
+        (report.expect("answers").found, columns.ino().expect("a column").to_vec())
+    };
+    for round in 0..5 {
+        watchdog.at(|| format!("round {round} of two calls in one worker"));
+        let (first, second) = pool.install(|| rayon::join(ask, ask));
+        assert!(first == second && first.0 > 0, "{} and {} were found", first.0, second.0);
+    }
+    assert_eq!(mirrored.failure(), None);
 }
 
 #[test]

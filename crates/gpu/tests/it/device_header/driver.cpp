@@ -1,7 +1,7 @@
 // Answers requests by lanefs_device.h, for tests: `driver MIRROR FILES LANES < REQUESTS > ANSWERS`.
 //
-// MIRROR and FILES are files with the exported bytes, `-` for none. With LANES above 1 lookups, listings and
-// reads are those of a group with so many members, a thread each. A request is an operation, two numbers, a
+// MIRROR and FILES are files with the exported bytes, `-` for none. With LANES above 1 all work is that of a
+// group with so many members, a thread each. A request is an operation, two numbers, a
 // length and so many bytes; the answers are numbers of 8 bytes, and bytes with their length before them.
 
 #include "lanefs_device.h"
@@ -120,7 +120,9 @@ template <class Group> struct Worker {
 
     void stat(const Request &request) {
         lanefs_attributes found = {};
-        answers.number(lanefs_stat(view, request.a, &found));
+        bool is_alone = group.size() == 1;
+        answers.number(is_alone ? lanefs_stat(view, request.a, &found)
+                                : lanefs_stat_by(group, view, request.a, &found));
         for (uint64_t value :
              {found.ino, found.size, found.blocks, found.rdev, uint64_t(found.mtime), uint64_t(found.ctime),
               uint64_t(found.atime), uint64_t(found.btime), uint64_t(found.mode), uint64_t(found.links),
@@ -129,13 +131,18 @@ template <class Group> struct Worker {
         }
     }
 
+    lanefs_code extent(uint64_t ino, uint64_t offset, lanefs_extent *found) {
+        return group.size() == 1 ? lanefs_extents(view, ino, offset, found)
+                                 : lanefs_extents_by(group, view, ino, offset, found);
+    }
+
     void extents(const Request &request) {
         std::vector<lanefs_extent> all;
         lanefs_extent one = {};
-        lanefs_code code = lanefs_extents(view, request.a, 0, &one);
+        lanefs_code code = extent(request.a, 0, &one);
         while (code == LANEFS_SUCCESS && all.size() < 10000) {
             all.push_back(one);
-            code = lanefs_extents(view, request.a, one.offset + one.bytes, &one);
+            code = extent(request.a, one.offset + one.bytes, &one);
         }
         answers.number(code);
         answers.number(all.size());
