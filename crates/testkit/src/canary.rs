@@ -60,11 +60,13 @@ pub enum Bug {
     RemovesFullDirectory,
     /// Names with one hash are taken for the first of them.
     HashTrusted,
+    /// A file that cannot have its attributes stays without them.
+    WholeInSteps,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Bug; 24] = [
+    pub const ALL: [Bug; 25] = [
         Bug::ReplacedKeepsLink,
         Bug::ListSkips,
         Bug::ListRepeats,
@@ -89,6 +91,7 @@ impl Bug {
         Bug::SeekSkipsData,
         Bug::RemovesFullDirectory,
         Bug::HashTrusted,
+        Bug::WholeInSteps,
     ];
 }
 
@@ -245,6 +248,24 @@ impl Engine for Buggy {
             self.last_made = Some((self.inner.stat(dir)?.id, name.to_vec()));
         }
         Ok(made)
+    }
+
+    fn create_whole(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        content: &[u8],
+        set: &SetAttr,
+    ) -> EngineResult<Stat> {
+        let caller = self.believed(caller);
+        if self.has(Bug::WholeInSteps) {
+            self.inner.create(&caller, dir, name, 0o600)?;
+            let made = self.inner.lookup(&Caller::OWNER, dir, name)?;
+            self.inner.write(&caller, made, 0, content)?;
+            return self.inner.set(&caller, made, set);
+        }
+        self.inner.create_whole(&caller, dir, name, content, set)
     }
 
     fn mknod(

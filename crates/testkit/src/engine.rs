@@ -177,6 +177,17 @@ pub trait Engine {
     fn stat(&mut self, handle: Handle) -> EngineResult<Stat>;
     fn set(&mut self, caller: &Caller, handle: Handle, set: &SetAttr) -> EngineResult<Stat>;
     fn create(&mut self, caller: &Caller, dir: Handle, name: &[u8], perm: u16) -> EngineResult<Stat>;
+    /// Creates a file with its content and attributes in one step.
+    fn create_whole(
+        &mut self,
+        _caller: &Caller,
+        _dir: Handle,
+        _name: &[u8],
+        _content: &[u8],
+        _set: &SetAttr,
+    ) -> EngineResult<Stat> {
+        Err(Code::Unsupported.into())
+    }
     fn mknod(
         &mut self,
         caller: &Caller,

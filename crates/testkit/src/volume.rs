@@ -164,6 +164,24 @@ impl Engine for VolumeEngine {
         Ok(Stat::from(&self.volume()?.create_file(caller, Ino(dir), name, perm)?))
     }
 
+    fn create_whole(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        content: &[u8],
+        set: &SetAttr,
+    ) -> EngineResult<Stat> {
+        let made = self.volume()?.create_whole(caller, Ino(dir), name, content, set)?;
+        // Operations have no content that takes more than a transaction.
+        let made = made.ok_or_else(|| EngineError {
+            code: Code::InvariantViolated,
+            text: format!("a file of {} bytes does not come in one step", content.len()),
+            broken: true,
+        })?;
+        Ok(Stat::from(&made))
+    }
+
     fn mknod(
         &mut self,
         caller: &Caller,

@@ -76,6 +76,7 @@ pub use compare::{CompareOptions, Comparison, compare_trees};
 pub use export::{ExportOptions, export_tree};
 pub use import::{IdNames, ImportOptions, Maker, import_tree};
 pub use in_volume::replacement::Replacement;
+pub use on_host::host_top::HostTop;
 pub use on_host::hostdir::FileId;
 pub use running::commits::CommitInterval;
 pub use running::expansion::DEFAULT_MAX_EXPANSION;

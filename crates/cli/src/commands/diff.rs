@@ -12,6 +12,9 @@ use clap::Args;
 use lanefs_transfer::{Control, Difference, EXIT_DONE, EXIT_PARTLY, SyncOptions, SyncReport, diff_trees};
 use std::io::Write;
 
+/// Begins the message of an error of a directory.
+const DOING: &str = "cannot compare";
+
 /// Show the differences of two trees: directories of the host, volumes, publications
 ///
 /// Each of A and B is a directory of the host; or a volume, as IMAGE or IMAGE:/PATH for a directory in it; or
@@ -78,10 +81,10 @@ impl Diff {
         let (mut from, mut to) = match self.from.is_archive() {
             // The volume comes first: a wait for it can be ended at once, and unpacking cannot.
             true => {
-                let to = self.to.open()?;
-                (self.from.open()?, to)
+                let to = self.to.open(DOING)?;
+                (self.from.open(DOING)?, to)
             }
-            false => (self.from.open()?, self.to.open()?),
+            false => (self.from.open(DOING)?, self.to.open(DOING)?),
         };
         interrupt::wait_for_commands();
         let collected = Collected::default();

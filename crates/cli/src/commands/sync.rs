@@ -22,7 +22,7 @@ use clap::Args;
 use lanefs::{FileSystem, host_text};
 use lanefs_fuse::RemoteVolume;
 use lanefs_publish::Location;
-use lanefs_transfer::{Control, Difference, LastSync, SyncOptions, SyncReport, sync_tree};
+use lanefs_transfer::{Control, Difference, HostTop, LastSync, SyncOptions, SyncReport, sync_tree};
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
@@ -124,14 +124,11 @@ impl Command for SyncTree {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         // A round of a part neither uses a record nor makes one.
         let is_whole = self.round.as_ref().is_none_or(|round| round.scope.is_whole());
-        let last = match &self.source {
-            Some(TreeArg::Host(source)) if is_whole => {
-                let dest = transfer::volume_path(context, &self.dest);
-                self.record.open(context.image, context.volume, source, &dest)
-            }
-            _ => None,
-        };
-        let outcome = self.execute_on(context, last);
+        let (image, volume) = (context.image, context.volume);
+        let dest = transfer::volume_path(context, &self.dest);
+        let last_sync =
+            |source: &HostTop| is_whole.then(|| self.record.open(image, volume, source, &dest)).flatten();
+        let outcome = self.execute_on(context, &last_sync);
         self.record.ended(context.volume);
         outcome
     }
@@ -147,9 +144,12 @@ impl Command for SyncTree {
 
 impl HostCommand for SyncTree {
     fn execute_beside(&self, context: &mut Context<'_, RemoteVolume>) -> Outcome {
-        self.execute_on(context, None)
+        self.execute_on(context, &|_| None)
     }
 }
+
+/// Finds the record of the last sync from a directory.
+type FindRecord<'r> = dyn Fn(&HostTop) -> Option<Arc<LastSync>> + 'r;
 
 /// Cache of a volume that follows, in bytes, where the user sets none. A sync reads each block once or twice,
 /// in order.
@@ -205,11 +205,7 @@ impl SyncTree {
         self.record.keep();
     }
 
-    fn execute_on(
-        &self,
-        context: &mut Context<'_, impl FileSystem>,
-        last_sync: Option<Arc<LastSync>>,
-    ) -> Outcome {
+    fn execute_on(&self, context: &mut Context<'_, impl FileSystem>, last_sync: &FindRecord<'_>) -> Outcome {
         self.check_options()?;
         let Some(source) = &self.source else {
             let synced = context.volume.sync();
@@ -234,7 +230,7 @@ impl SyncTree {
         &self,
         context: &Context<'_, impl FileSystem>,
         source: &TreeArg,
-        last_sync: Option<Arc<LastSync>>,
+        last_sync: &FindRecord<'_>,
         receiver: &(dyn Fn(&Difference) + Sync),
     ) -> Result<SyncReport, Failure> {
         let options = SyncOptions {
@@ -243,7 +239,6 @@ impl SyncTree {
             scope: self.round.as_ref().map(|round| round.scope.clone()).unwrap_or_default(),
             unequal_links: self.round.as_ref().map(|round| Arc::clone(&round.unequal_links)),
             in_order: self.is_listed(),
-            last_sync,
             ..self.comparison.options(&self.transfer, context.image.files())?
         };
         if source.is_of(context.image) {
@@ -251,10 +246,12 @@ impl SyncTree {
             return Err(Failure::usage(context.image.name(), what, "`lanefs cp` copies within a volume"));
         }
         is_there(source)?;
-        let mut source = source.open()?;
+        let mut source = source.open("cannot sync")?;
         let (problems, notes) = (source.problems(), source.notes());
+        // The record is that of the directory which is walked, whatever its name is that of by now.
+        let last_sync = source.top().and_then(last_sync);
         // A name that the archive lacks may be that of a member that could not be read.
-        let options = SyncOptions { delete: options.delete && problems.is_empty(), ..options };
+        let options = SyncOptions { delete: options.delete && problems.is_empty(), last_sync, ..options };
         let dest = transfer::volume_path(context, &self.dest);
         let progress = TransferProgress::new("syncing");
         let interrupt = interrupt::flag();

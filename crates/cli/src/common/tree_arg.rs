@@ -1,5 +1,6 @@
 //! Trees of the command line: a directory of the host, a volume, a publication, an archive.
 
+use super::transfer;
 use super::unpacked_tree::UnpackedTree;
 use crate::session::expansion;
 use crate::session::image::Image;
@@ -12,7 +13,7 @@ use clap::builder::TypedValueParser;
 use lanefs::{Access, FileSystem, Volume};
 use lanefs_fuse::RemoteVolume;
 use lanefs_publish::Location;
-use lanefs_transfer::{Problem, Side, is_archive_name};
+use lanefs_transfer::{HostTop, Problem, Side, is_archive_name};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -72,7 +73,7 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// A tree that is open.
 pub enum OpenTree<'t> {
     /// A directory of the host.
-    Host(&'t Path),
+    Host(HostTop),
     /// A volume of this process.
     Here(Box<Volume>, &'t [u8]),
     /// In the process that serves a mount of it.
@@ -95,13 +96,17 @@ impl TreeArg {
         matches!(self, TreeArg::Archive(_))
     }
 
-    /// Opens the volume, if it is one: that of a mount in the process that serves it.
+    /// Opens the tree: a volume that is mounted in the process that serves it. `doing` begins the message of
+    /// an error of a directory.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(&self) -> Result<OpenTree<'_>, Failure> {
+    pub fn open(&self, doing: &str) -> Result<OpenTree<'_>, Failure> {
         let (image, path) = match self {
-            TreeArg::Host(path) => return Ok(OpenTree::Host(path)),
+            TreeArg::Host(path) => {
+                let top = HostTop::open(path, doing).map_err(|error| transfer::failure(&error))?;
+                return Ok(OpenTree::Host(top));
+            }
             TreeArg::Archive(path) => return UnpackedTree::new(path).map(Box::new).map(OpenTree::Archive),
             TreeArg::Volume(image, path) => (image, &path[..]),
         };
@@ -123,10 +128,18 @@ impl TreeArg {
 }
 
 impl OpenTree<'_> {
+    /// Returns the directory, of the host.
+    pub fn top(&self) -> Option<&HostTop> {
+        match self {
+            OpenTree::Host(top) => Some(top),
+            OpenTree::Here(..) | OpenTree::There(..) | OpenTree::Archive(_) => None,
+        }
+    }
+
     /// Returns the tree for a comparison or a sync.
     pub fn side(&self) -> Side<'_> {
         match self {
-            OpenTree::Host(path) => Side::Host(path),
+            OpenTree::Host(top) => Side::Open(top),
             OpenTree::Here(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
             OpenTree::There(volume, path) => Side::Volume(&**volume as &dyn FileSystem, path),
             OpenTree::Archive(tree) => tree.side(),

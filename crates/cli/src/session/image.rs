@@ -122,7 +122,7 @@ impl Image {
             }
             // The server of such a directory may keep whoever opens it waiting for ever.
             Image::Path(path) if find::is_mount_point(path) => {
-                return Err(Failure::host(path, &std::io::ErrorKind::IsADirectory.into()));
+                return Err(self.is_a_directory());
             }
             Image::Path(path) => ending::open(path, || Volume::open(path, options.clone())),
             Image::Publication(location) => {
@@ -171,8 +171,17 @@ impl Image {
                 "no such image",
                 "check the path, or create one with `lanefs mkfs`",
             ),
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::IsADirectory => {
+                self.is_a_directory()
+            }
             _ => Failure::volume(name, error),
         }
+    }
+
+    /// The failure of a directory that is named as the image: mostly one that is meant as the source.
+    fn is_a_directory(&self) -> Failure {
+        let advice = "the image comes before all other names, as in `lanefs sync IMAGE SRC DEST`";
+        Failure::new(exit::HOST, self.name(), "is a directory, not a volume", advice)
     }
 }
 

@@ -8,15 +8,14 @@ use super::image::Image;
 use super::publication;
 use lanefs::host_path::private_dir;
 use lanefs::{Volume, VolumeStamp};
-use lanefs_transfer::{ImageState, LastSync};
+use lanefs_transfer::{FileId, HostTop, ImageState, LastSync};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Folder of the records in the directory of the local cache.
@@ -44,7 +43,13 @@ struct OpenRecord {
 impl SyncRecord {
     /// Reads the record of a sync from `source` into `dest` of a volume that is open and was not changed yet.
     /// Returns `None` for a sync that is not recorded.
-    pub fn open(&self, image: &Image, volume: &Volume, source: &Path, dest: &[u8]) -> Option<Arc<LastSync>> {
+    pub fn open(
+        &self,
+        image: &Image,
+        volume: &Volume,
+        source: &HostTop,
+        dest: &[u8],
+    ) -> Option<Arc<LastSync>> {
         let opened = open(image, volume, source, dest);
         let last = opened.as_ref().map(|record| Arc::clone(&record.last));
         *self.0.lock() = opened;
@@ -83,15 +88,15 @@ impl OpenRecord {
     }
 }
 
-fn open(image: &Image, volume: &Volume, source: &Path, dest: &[u8]) -> Option<OpenRecord> {
+fn open(image: &Image, volume: &Volume, source: &HostTop, dest: &[u8]) -> Option<OpenRecord> {
     let Image::Path(path) = image else { return None };
     let begin = ImageState::of(path).filter(|state| state.stamp() == volume.stamp())?;
     let folder = folder().ok()?;
-    if holds_records(source) {
+    // Each record would be a change of the source, and its key would come into the volume.
+    if source.holds(&folder) != Ok(false) {
         return None;
     }
-    let source = std::fs::metadata(source).ok()?;
-    let name = name(&begin, (source.dev(), source.ino()), dest);
+    let name = name(&begin, source.id(), dest);
     let bytes = read(&folder, &name).unwrap_or_default();
     let last = match bytes.is_empty() {
         true => LastSync::none(),
@@ -100,16 +105,8 @@ fn open(image: &Image, volume: &Volume, source: &Path, dest: &[u8]) -> Option<Op
     Some(OpenRecord { image: path.clone(), name, last: Arc::new(last), bytes, begin, end: None })
 }
 
-/// True where the records are below the source: each one would be a change of it, and its key would come into
-/// the volume.
-fn holds_records(source: &Path) -> bool {
-    let found = |path: &Path| std::fs::canonicalize(path).ok();
-    let cache = publication::cache_directory().and_then(|cache| found(&cache));
-    cache.zip(found(source)).is_none_or(|(cache, source)| cache.starts_with(&source))
-}
-
 /// The name of a record. Two syncs of one name do no harm: the record says of which one it is.
-fn name(image: &ImageState, source: (u64, u64), dest: &[u8]) -> String {
+fn name(image: &ImageState, source: FileId, dest: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     (image.id(), source, dest).hash(&mut hasher);
     format!("{:016x}", hasher.finish())

@@ -115,6 +115,20 @@ fn without_a_cache_all_names_are_compared() {
 }
 
 #[test]
+fn a_source_that_holds_the_cache_has_no_record() {
+    let synced = Synced::new();
+    let (cache, link) = (synced.source.join("d/cache"), synced.v.host("link"));
+    std::os::unix::fs::symlink(&synced.source, &link).unwrap();
+    let cache_option = format!("--cache-dir={}", text(&cache));
+    for source in [&synced.source, &link, &synced.source.join("d/cache/syncs")] {
+        for _ in 0..2 {
+            run(&["sync", text(&synced.v.image), text(source), "/in", &cache_option]).ends(0);
+        }
+    }
+    assert_eq!(fs::read_dir(cache.join("syncs")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_volume_that_was_changed_is_compared_with_all_in_it() {
     let Some(synced) = Synced::recorded() else { return };
     let v = &synced.v;
@@ -210,6 +224,75 @@ fn damaged_records_and_strange_ones_do_no_harm() {
         assert_eq!(synced.sync(&[]), 0);
     }
     assert_eq!(synced.kept().len(), 1, "no part of a record is left");
+}
+
+#[test]
+fn syncs_at_the_same_time_take_no_change_for_none() {
+    let Some(synced) = Synced::recorded() else { return };
+    let v = &synced.v;
+    let cache = format!("--cache-dir={}", text(&v.host("cache")));
+    for round in 0..5 {
+        fs::write(synced.source.join("d/e/f"), format!("round {round}")).unwrap();
+        fs::write(synced.source.join(format!("g/new-{round}")), "").unwrap();
+        fs::remove_file(synced.source.join(format!("g/new-{round}"))).unwrap();
+        settle();
+        // A volume that another one has open is refused. Those that come later find one that has changed.
+        let syncs = [&["--delete"][..], &[], &["--delete", "--threads=1"], &["--delete"]].map(|more| {
+            let mut command = program();
+            command.args(["sync", text(&v.image), text(&synced.source), "/in", &cache]).args(more);
+            command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        });
+        let done = syncs.map(|mut sync| sync.wait().unwrap().success());
+        assert!(done.contains(&true), "{done:?}");
+        run(&["diff", text(&synced.source), &format!("{}:/in", text(&v.image))]).ends(0);
+        synced.sync(&[]);
+        assert_eq!(synced.sync(&[]), 10, "round {round}");
+    }
+    v.clean();
+}
+
+#[test]
+fn a_sync_that_is_killed_leaves_no_record_of_what_it_has_not_done() {
+    let Some(synced) = Synced::recorded() else { return };
+    let v = &synced.v;
+    let cache = format!("--cache-dir={}", text(&v.host("cache")));
+    for round in 0..8 {
+        fs::write(synced.source.join("d/e/f"), format!("round {round}")).unwrap();
+        settle();
+        let mut command = program();
+        command.args(["sync", text(&v.image), text(&synced.source), "/in", "--delete", &cache]);
+        let mut sync = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(round * 12));
+        sync.kill().unwrap();
+        sync.wait().unwrap();
+        // The next one ends with the same, however far it has come.
+        synced.sync(&[]);
+        assert_eq!(content(v, "/in/d/e/f").out(), format!("round {round}"));
+        run(&["diff", text(&synced.source), &format!("{}:/in", text(&v.image))]).ends(0);
+    }
+    synced.sync(&[]);
+    assert_eq!(synced.sync(&[]), 10);
+    v.clean();
+}
+
+#[test]
+fn parts_of_records_are_not_records_and_go() {
+    let Some(synced) = Synced::recorded() else { return };
+    let record = synced.kept().remove(0).0;
+    let bytes = fs::read(&record).unwrap();
+    let name = record.file_name().unwrap().to_str().unwrap();
+    // A program that was killed leaves what it has written, and its name.
+    for number in 0..40 {
+        let part = synced.records().join(format!("{name}.{number:032x}"));
+        fs::write(part, &bytes[..bytes.len() * number / 40]).unwrap();
+    }
+    assert_eq!(synced.sync(&[]), 10);
+    fs::write(synced.source.join("a"), "other").unwrap();
+    settle();
+    assert_eq!(synced.sync(&[]), 8);
+    assert_eq!(synced.kept().len(), 32);
+    assert_eq!(synced.sync(&[]), 10);
+    assert_eq!(content(&synced.v, "/in/a").out(), "other");
 }
 
 #[test]

@@ -415,3 +415,14 @@ fn completions_and_manual_pages() {
     fs::write(dir.path().join("file"), "").unwrap();
     run(&["man", text(&dir.path().join("file"))]).ends(4);
 }
+
+#[test]
+fn a_directory_in_the_place_of_the_image_is_told() {
+    let v = TestVolume::new();
+    let dir = v.host("tree");
+    fs::create_dir(&dir).unwrap();
+    let told = "is a directory, not a volume; the image comes before all other names";
+    run(&["sync", "--delete", text(&dir), "/"]).ends(4).says(told);
+    run(&["ls", text(&dir)]).ends(4).says(told);
+    run(&["fsck", text(&dir)]).ends(8).says(told);
+}

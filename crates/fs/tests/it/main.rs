@@ -7,6 +7,7 @@ mod behind;
 mod check;
 mod checksums;
 mod cold;
+mod committing;
 mod copy;
 mod freeze;
 mod group_use;

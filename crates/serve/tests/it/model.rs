@@ -11,7 +11,8 @@ use lanefs_testkit::settings::Seeds;
 
 /// The abilities of a service: its client checks permissions, `trusted.` attributes are root's, and the codes
 /// are the errno of Linux.
-const LIMITS: Limits = Limits { users: false, shift_range: false, bases: false, ..Limits::VOLUME };
+const LIMITS: Limits =
+    Limits { users: false, shift_range: false, bases: false, whole_files: false, ..Limits::VOLUME };
 
 #[test]
 fn a_service_does_what_the_model_says() {

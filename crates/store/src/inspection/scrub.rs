@@ -148,7 +148,7 @@ impl Store {
     pub fn scrub_journal(&self, at: u64, blocks: u64) -> Vec<u64> {
         let Some(device) = self.device() else { return Vec::new() };
         // Headers are written by threads that have locked the journal.
-        let _journal = self.commits.journal.lock();
+        let _journal = self.commits.lock_journal();
         Journal::wrong_headers(device, &self.sums, at, blocks)
     }
 

@@ -4,13 +4,17 @@ use crate::device::IoBufMut;
 use crate::journal::{Copies, Journal, Pending};
 use crate::memory::dirty::Dirty;
 use crate::memory::state::{self, DATA};
-use lanefs_sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use lanefs_sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The state of a store's commits.
 #[derive(Default)]
 pub(crate) struct CommitState {
-    pub(crate) journal: Mutex<Option<Journal>>,
+    /// A commit has it locked until the device has its log.
+    journal: Mutex<Option<Journal>>,
+    /// Blocks that the journal takes in one commit; 0 without one. Changes ask for it, and must not wait for
+    /// the device.
+    journal_capacity: AtomicUsize,
     /// Copies that are being written to the journal.
     pub(crate) in_flight: Mutex<Option<Copies>>,
     /// Committed blocks that are not in place.
@@ -30,6 +34,26 @@ pub(crate) struct CommitState {
     /// with the gate closed, so that a thread that drops data sees it.)
     pub(crate) needs_data: AtomicBool,
     pub(crate) counters: Counters,
+}
+
+impl CommitState {
+    /// Locks the journal.
+    pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Option<Journal>> {
+        self.journal.lock()
+    }
+
+    /// Uses another journal; returns the old one.
+    pub(crate) fn set_journal(&self, journal: Option<Journal>) -> Option<Journal> {
+        let mut old = self.journal.lock();
+        let capacity = journal.as_ref().map_or(0, Journal::capacity);
+        self.journal_capacity.store(capacity, Ordering::Relaxed);
+        std::mem::replace(&mut *old, journal)
+    }
+
+    /// The number of blocks that the journal takes in one commit; 0 without one.
+    pub(crate) fn journal_capacity(&self) -> usize {
+        self.journal_capacity.load(Ordering::Relaxed)
+    }
 }
 
 /// Totals since the volume was opened.

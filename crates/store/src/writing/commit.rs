@@ -67,7 +67,7 @@ impl Store {
             JournalContent::Log => Journal::open(device, &self.sums, at, blocks, self.bytes())?,
         };
         self.fix(at, blocks)?;
-        let old = self.commits.journal.lock().replace(journal);
+        let old = self.commits.set_journal(Some(journal));
         if let Some((first, count)) = old.map(|old| old.place()) {
             // A repair makes a new journal. On a damaged volume a file may have blocks of the old one.
             let kept = at / BLOCK..at / BLOCK + blocks;
@@ -80,7 +80,7 @@ impl Store {
 
     /// Returns the counts of the volume with the last commit in the journal, where they are known.
     pub fn logged_totals(&self) -> Option<Totals> {
-        self.commits.journal.lock().as_ref().and_then(Journal::totals)
+        self.commits.lock_journal().as_ref().and_then(Journal::totals)
     }
 
     /// Gives the journal the counts of the volume before the first change.
@@ -88,7 +88,7 @@ impl Store {
     /// # Errors
     /// [`Fault::Io`].
     pub fn begin_log(&self, totals: Option<Totals>) -> Result<(), Fault> {
-        let begun = self.guarded(|device| match self.commits.journal.lock().as_mut() {
+        let begun = self.guarded(|device| match self.commits.lock_journal().as_mut() {
             Some(journal) => journal.begin(device, &self.sums, totals),
             None => Ok(()),
         });
@@ -102,7 +102,7 @@ impl Store {
     /// [`Fault::Io`], [`Fault::Damaged`].
     pub fn examine_journal(&self, at: u64, blocks: u64) -> Result<(), Fault> {
         let Some(device) = self.device() else { return Ok(()) };
-        let next = self.commits.journal.lock().as_ref().map(Journal::next);
+        let next = self.commits.lock_journal().as_ref().map(Journal::next);
         Journal::examine(device, &self.sums, at, blocks, next)
     }
 
@@ -121,7 +121,7 @@ impl Store {
             self.fix(at, blocks)?;
             Journal::format(device, &self.sums, at, blocks)
         })?;
-        *self.commits.journal.lock() = made;
+        self.commits.set_journal(made);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Store {
     }
 
     fn journal_capacity(&self) -> usize {
-        self.commits.journal.lock().as_ref().map_or(0, Journal::capacity)
+        self.commits.journal_capacity()
     }
 
     /// Returns true when the changes take more than 1/`part` of the journal or of the cache.
@@ -341,7 +341,7 @@ impl Store {
         if copies.positions.is_empty() && snapshot.revoked.is_empty() {
             return Ok(());
         }
-        let mut guard = self.commits.journal.lock();
+        let mut guard = self.commits.lock_journal();
         let mut journal = guard.as_mut();
         let (blocks, revoked) = (copies.positions.len(), snapshot.revoked.len());
         if let Some(journal) = journal.as_deref_mut().filter(|_| journaled)
@@ -410,7 +410,7 @@ impl Store {
     /// # Errors
     /// [`Fault::Io`].
     pub fn checkpoint(&self) -> Result<(), Fault> {
-        self.guarded(|device| match self.commits.journal.lock().as_mut() {
+        self.guarded(|device| match self.commits.lock_journal().as_mut() {
             Some(journal) => self.checkpoint_into(device, journal),
             None => Ok(()),
         })
@@ -419,7 +419,7 @@ impl Store {
 
     /// Returns true when the journal is so full that it should be emptied soon.
     pub fn should_checkpoint(&self) -> bool {
-        self.commits.journal.lock().as_ref().is_some_and(|journal| journal.used() > 0.5)
+        self.commits.lock_journal().as_ref().is_some_and(|journal| journal.used() > 0.5)
     }
 
     fn checkpoint_into(&self, device: &dyn Device, journal: &mut Journal) -> Result<(), Fault> {

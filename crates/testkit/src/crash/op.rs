@@ -10,6 +10,8 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CrashOp {
     Create(String),
+    /// Creates a file with this many bytes and some attributes in one step.
+    Whole(String, usize),
     Mkdir(String),
     Symlink(String, String),
     Link(String, String),
@@ -117,6 +119,7 @@ impl CrashOp {
     fn path(&self) -> &str {
         match self {
             CrashOp::Create(path)
+            | CrashOp::Whole(path, _)
             | CrashOp::Mkdir(path)
             | CrashOp::Symlink(path, _)
             | CrashOp::Link(_, path)
@@ -151,6 +154,10 @@ impl CrashOp {
         let (dir, name) = volume.resolve_parent(self.path().as_bytes())?;
         match self {
             CrashOp::Create(_) => volume.create_file(caller, dir, name, 0o644).map(drop),
+            CrashOp::Whole(_, len) => {
+                let set = some_attributes(stamp.into());
+                volume.create_whole(caller, dir, name, &fill(stamp, 0, *len), &set).map(drop)
+            }
             CrashOp::Mkdir(_) => volume.mkdir(caller, dir, name, 0o755).map(drop),
             CrashOp::Symlink(_, target) => volume.symlink_at(caller, dir, name, target.as_bytes()).map(drop),
             CrashOp::Link(from, _) => volume.link(caller, inode(from)?.ino, dir, name).map(drop),

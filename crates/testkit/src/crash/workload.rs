@@ -153,7 +153,8 @@ fn long(random: &mut Seeded) -> CrashStep {
     let len = *random.pick(&[0, 10, 100, 500, 4096, 9000, 40_000]);
     let at = *random.pick(&[0, 0, 50, 700, 4096, 5000, 30_000]);
     let op = match random.below(28) {
-        0..=3 => CrashOp::Create(path),
+        0..=2 => CrashOp::Create(path),
+        3 => CrashOp::Whole(path, len),
         4..=8 => CrashOp::Write(path, None, len),
         9..=10 => CrashOp::Write(path, Some(at), len),
         11..=13 => CrashOp::Unlink(path),
@@ -200,7 +201,8 @@ fn wide(random: &mut Seeded) -> CrashStep {
     };
     let (path, other) = (name(), name());
     let op = match random.below(22) {
-        0..=10 => CrashOp::Create(path),
+        0..=8 => CrashOp::Create(path),
+        9..=10 => CrashOp::Whole(path, random.below(9000) as usize),
         11 => CrashOp::Mkdir(path),
         12 => CrashOp::Symlink(path, "t".repeat(random.between(1, 300) as usize)),
         13 => CrashOp::Link(path, other),
@@ -264,7 +266,8 @@ fn churn(random: &mut Seeded, index: u64) -> CrashStep {
         4..=10 => CrashOp::Write(data(random.below(5)), None, random.between(10_000, 200_000) as usize),
         11 | 12 => CrashOp::Unlink(data(random.below(5))),
         13 => CrashOp::Truncate(data(random.below(5)), random.below(100_000)),
-        14 | 15 => CrashOp::Create(new(random.below(4))),
+        14 => CrashOp::Create(new(random.below(4))),
+        15 => CrashOp::Whole(new(random.below(4)), random.between(10_000, 60_000) as usize),
         16..=18 => CrashOp::SetXattr(new(random.below(4)), "user.a", random.between(1, 40_000) as usize),
         19 => CrashOp::Orphan(data(random.below(5))),
         20 => CrashOp::Release,

@@ -24,6 +24,14 @@ pub enum Call {
         dir: u64,
         name: Name,
     },
+    /// Creates a file with `len` bytes `fill` and these permissions in one step.
+    CreateWhole {
+        dir: u64,
+        name: Name,
+        fill: u8,
+        len: u16,
+        perm: u16,
+    },
     Mkdir {
         dir: u64,
         name: Name,

@@ -21,16 +21,19 @@ pub enum PlantedBug {
     WriteInTwoSteps,
     /// The attributes that a call returns are read after it, not in it.
     AttributesAfterwards,
+    /// A file gets its content and attributes after its name.
+    WholeInSteps,
 }
 
 impl PlantedBug {
     /// All planted bugs.
-    pub const ALL: [PlantedBug; 5] = [
+    pub const ALL: [PlantedBug; 6] = [
         PlantedBug::RenameInTwoSteps,
         PlantedBug::StaleLookup,
         PlantedBug::ListInTwoSteps,
         PlantedBug::WriteInTwoSteps,
         PlantedBug::AttributesAfterwards,
+        PlantedBug::WholeInSteps,
     ];
 }
 
@@ -121,6 +124,16 @@ impl<'v> Planted<'v> {
         }
     }
 
+    fn whole_in_steps(&self, call: &Call) -> Option<Reply> {
+        let Call::CreateWhole { dir, name, fill, len, perm } = *call else { return None };
+        let target = OnVolume(self.volume);
+        let made = target.call(&Call::Create { dir, name });
+        let Reply::Attributes(facts) = &made else { return Some(made) };
+        std::thread::yield_now();
+        target.call(&Call::Write { ino: facts.ino, fill, len });
+        Some(target.call(&Call::Chmod { ino: facts.ino, perm }))
+    }
+
     fn attributes_afterwards(&self, call: &Call) -> Option<Reply> {
         let reply = OnVolume(self.volume).call(call);
         let Reply::Attributes(facts) = &reply else { return Some(reply) };
@@ -140,6 +153,7 @@ impl Target for Planted<'_> {
             PlantedBug::ListInTwoSteps => self.list_in_two_steps(call),
             PlantedBug::WriteInTwoSteps => self.write_in_two_steps(call),
             PlantedBug::AttributesAfterwards => self.attributes_afterwards(call),
+            PlantedBug::WholeInSteps => self.whole_in_steps(call),
         };
         odd.unwrap_or_else(|| OnVolume(self.volume).call(call))
     }

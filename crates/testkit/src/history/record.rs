@@ -160,7 +160,11 @@ impl Worker<'_> {
         match self.random.below(100) {
             0..16 => Call::Lookup { dir, name },
             16..24 => Call::Getattr { ino: self.known.any(&mut self.random) },
-            24..36 => Call::Create { dir, name },
+            24..31 => Call::Create { dir, name },
+            31..36 => {
+                let (fill, len) = (1 + self.random.below(250) as u8, *self.random.pick(&LENGTHS));
+                Call::CreateWhole { dir, name, fill, len, perm: self.perm() }
+            }
             36..44 => Call::Mkdir { dir, name },
             44..50 => Call::Link { ino: self.known.any(&mut self.random), dir, name },
             50..58 => Call::Unlink { dir, name },
@@ -177,10 +181,14 @@ impl Worker<'_> {
                 Call::Resize { ino: self.known.any(&mut self.random), size }
             }
             _ => {
-                let perm = 0o600 | self.random.below(64) as u16;
+                let perm = self.perm();
                 Call::Chmod { ino: self.known.any(&mut self.random), perm }
             }
         }
+    }
+
+    fn perm(&mut self) -> u16 {
+        0o600 | self.random.below(64) as u16
     }
 
     fn rename(&mut self, dir: u64, name: &'static str) -> Call {

@@ -49,6 +49,11 @@ impl SpecState {
                 let body = SpecBody::File { links: 1, content: Runs::default() };
                 self.make(dir, name, chosen, SpecNode { perm: NEW_PERM, body })
             }
+            Call::CreateWhole { dir, name, fill, len, perm } => {
+                let mut content = Runs::default();
+                content.write(fill, len);
+                self.make(dir, name, chosen, SpecNode { perm, body: SpecBody::File { links: 1, content } })
+            }
             Call::Mkdir { dir, name } => self.make(dir, name, chosen, directory(dir)),
             Call::Link { ino, dir, name } => self.link(ino, dir, name),
             Call::Unlink { dir, name } => self.unlink(dir, name),

@@ -39,6 +39,13 @@ fn on_volume(volume: &Volume, call: &Call) -> lanefs::Result<Reply> {
         Call::Create { dir, name } => {
             facts(&volume.create_file(&CALLER, Ino(dir), name.as_bytes(), NEW_PERM)?)
         }
+        Call::CreateWhole { dir, name, fill, len, perm } => {
+            let (name, content) = (name.as_bytes(), vec![fill; usize::from(len)]);
+            match volume.create_whole(&CALLER, Ino(dir), name, &content, &chmod(perm))? {
+                Some(made) => facts(&made),
+                None => Reply::Broken("a block of content does not come in one step".to_owned()),
+            }
+        }
         Call::Mkdir { dir, name } => facts(&volume.mkdir(&CALLER, Ino(dir), name.as_bytes(), NEW_PERM)?),
         Call::Link { ino, dir, name } => facts(&volume.link(&CALLER, Ino(ino), Ino(dir), name.as_bytes())?),
         Call::Unlink { dir, name } => {
@@ -130,6 +137,10 @@ fn on_model(model: &mut Model, call: &Call) -> Result<Reply, EngineError> {
         }
         Call::Getattr { ino } => stat(&model.stat(ino)?),
         Call::Create { dir, name } => stat(&model.create(&CALLER, dir, name.as_bytes(), NEW_PERM)?),
+        Call::CreateWhole { dir, name, fill, len, perm } => {
+            let content = vec![fill; usize::from(len)];
+            stat(&model.create_whole(&CALLER, dir, name.as_bytes(), &content, &chmod(perm))?)
+        }
         Call::Mkdir { dir, name } => stat(&model.mkdir(&CALLER, dir, name.as_bytes(), NEW_PERM)?),
         Call::Link { ino, dir, name } => stat(&model.link(&CALLER, ino, dir, name.as_bytes())?),
         Call::Unlink { dir, name } => {

@@ -108,6 +108,7 @@ impl Host {
             // From any other directory the kernel would follow absolute links and ".." out of the test's
             // directory.
             bases: false,
+            whole_files: false,
             stable_cookies: false,
             user_links: unprotected("hardlinks"),
             sticky: unprotected("symlinks"),

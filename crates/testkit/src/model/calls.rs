@@ -40,6 +40,18 @@ impl Engine for Model {
         self.stat_of(made)
     }
 
+    fn create_whole(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        content: &[u8],
+        set: &SetAttr,
+    ) -> EngineResult<Stat> {
+        let made = self.make_whole(caller, dir, name, content, set)?;
+        self.stat_of(made)
+    }
+
     fn mknod(
         &mut self,
         caller: &Caller,

@@ -3,7 +3,7 @@
 use super::permission::{SEARCH, WRITE, bound, demand};
 use super::{Body, Content, Model};
 use crate::engine::{EngineResult, Handle};
-use lanefs::Caller;
+use lanefs::{Caller, SetAttr};
 use lanefs_format::{Code, FileKind};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,30 @@ impl Model {
         perm: u16,
     ) -> EngineResult<Handle> {
         self.make(caller, dir, name, FileKind::File, perm, Body::File(Content::default()))
+    }
+
+    /// Makes a file with its content and attributes, or nothing.
+    pub(super) fn make_whole(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        content: &[u8],
+        set: &SetAttr,
+    ) -> EngineResult<Handle> {
+        self.may_add(caller, dir, name)?;
+        let (before, next) = (self.node(dir)?.clone(), self.next);
+        let made = self.make_file(caller, dir, name, 0o600)?;
+        let written = self.write_data(caller, made, 0, content);
+        match written.and_then(|_| self.change(caller, made, set)) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                self.nodes.remove(&made);
+                self.nodes.insert(dir, before);
+                self.next = next;
+                Err(error)
+            }
+        }
     }
 
     pub(super) fn make_directory(

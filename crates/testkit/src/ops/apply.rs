@@ -85,7 +85,11 @@ pub fn apply(engine: &mut dyn Engine, op: &Op) -> Outcome {
 
 fn run(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
     match op {
-        Op::Create { .. } | Op::Mknod { .. } | Op::Mkdir { .. } | Op::Symlink { .. } => make(s, op),
+        Op::Create { .. }
+        | Op::CreateWhole { .. }
+        | Op::Mknod { .. }
+        | Op::Mkdir { .. }
+        | Op::Symlink { .. } => make(s, op),
         Op::Link { path, at, .. } => {
             let (node, dir) = (s.path(path, false)?, s.dir(at)?);
             Ok(s.engine.link(&s.caller, node, dir, &at.name.0).into())
@@ -147,6 +151,10 @@ fn make(s: &mut Session<'_>, op: &Op) -> EngineResult<Outcome> {
         Op::Create { at, perm, .. } => {
             let dir = s.dir(at)?;
             s.engine.create(&s.caller, dir, &at.name.0, *perm)
+        }
+        Op::CreateWhole { at, data, set, .. } => {
+            let dir = s.dir(at)?;
+            s.engine.create_whole(&s.caller, dir, &at.name.0, &data.bytes(), set)
         }
         Op::Mknod { at, kind, perm, rdev, .. } => {
             let dir = s.dir(at)?;

@@ -69,6 +69,10 @@ impl Generator {
             }
             2 => Op::Mkdir { caller, at, perm: self.perm(false) },
             3 => Op::Symlink { caller, at, target: self.target(model) },
+            5 if self.limits.whole_files => {
+                let data = Data { len: self.numbers.length(70_000) as usize, seed: self.numbers.bits() };
+                Op::CreateWhole { caller, at, data, set: self.any_attributes() }
+            }
             _ => {
                 let caller = if self.limits.user_links { caller } else { Identity::Owner };
                 Op::Link { caller, path: self.path(model, |kind| kind != FileKind::Directory), at }
@@ -229,6 +233,21 @@ impl Generator {
             _ => set.mtime = Some(self.time()),
         }
         Op::Set { caller, path: self.path(model, |_| true), follow: self.numbers.chance(70), set }
+    }
+
+    /// The attributes of a new file: any of them, and mostly those that its maker may set.
+    fn any_attributes(&mut self) -> SetAttr {
+        let is_given_away = self.numbers.chance(15);
+        let ids = [0, 1000, 1001, 1002, 70_000];
+        let times = [self.time(), self.time()];
+        SetAttr {
+            perm: self.numbers.chance(80).then(|| self.perm(true)),
+            uid: is_given_away.then(|| *self.numbers.pick(&ids)),
+            gid: (is_given_away && self.numbers.chance(50)).then(|| *self.numbers.pick(&ids)),
+            size: self.numbers.chance(4).then(|| self.numbers.length(90_000)),
+            atime: self.numbers.chance(50).then_some(times[0]),
+            mtime: self.numbers.chance(70).then_some(times[1]),
+        }
     }
 
     fn xattr(&mut self, model: &Model, caller: Identity) -> Op {

@@ -116,6 +116,12 @@ pub enum Op {
         at: EntryPath,
         perm: u16,
     },
+    CreateWhole {
+        caller: Identity,
+        at: EntryPath,
+        data: Data,
+        set: SetAttr,
+    },
     Mknod {
         caller: Identity,
         at: EntryPath,
@@ -267,6 +273,7 @@ impl Op {
     pub fn identity(&self) -> Identity {
         match self {
             Op::Create { caller, .. }
+            | Op::CreateWhole { caller, .. }
             | Op::Mknod { caller, .. }
             | Op::Mkdir { caller, .. }
             | Op::Symlink { caller, .. }

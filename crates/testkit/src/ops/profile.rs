@@ -25,6 +25,8 @@ pub struct Limits {
     pub user_links: bool,
     /// Symbolic links in sticky directories are followed for every user, as in POSIX.
     pub sticky: bool,
+    /// Files come with their content and attributes in one step.
+    pub whole_files: bool,
     /// Cookies of a listing stay valid while the directory changes.
     pub stable_cookies: bool,
 }
@@ -43,6 +45,7 @@ impl Limits {
         bases: true,
         user_links: true,
         sticky: true,
+        whole_files: true,
         stable_cookies: true,
     };
 }
@@ -52,8 +55,8 @@ impl Limits {
 pub struct Profile {
     /// Name, for reports.
     pub name: &'static str,
-    /// Entries and links: create, mknod, mkdir, symlink, link.
-    pub make: [u64; 5],
+    /// Entries and links: create, mknod, mkdir, symlink, link, create with content.
+    pub make: [u64; 6],
     /// unlink, rmdir, rename, remove_all, mkdir_all.
     pub move_and_remove: [u64; 5],
     /// lookup, resolve, stat, readlink, list, list with changes in between.
@@ -84,7 +87,7 @@ const MIB: u64 = 1 << 20;
 pub const PROFILES: [Profile; 7] = [
     Profile {
         name: "one-directory",
-        make: [40, 3, 6, 3, 6],
+        make: [40, 3, 6, 3, 6, 6],
         move_and_remove: [30, 4, 16, 1, 0],
         look: [25, 2, 4, 1, 1, 5],
         data: [0, 1, 0, 0, 0],
@@ -99,7 +102,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "deep",
-        make: [8, 1, 30, 14, 3],
+        make: [8, 1, 30, 14, 3, 2],
         move_and_remove: [6, 8, 26, 2, 8],
         look: [8, 30, 6, 5, 2, 1],
         data: [1, 2, 0, 0, 0],
@@ -114,7 +117,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "data",
-        make: [6, 0, 1, 1, 2],
+        make: [6, 0, 1, 1, 2, 3],
         move_and_remove: [3, 0, 2, 0, 0],
         look: [1, 1, 3, 0, 0, 0],
         data: [25, 40, 14, 18, 14],
@@ -129,7 +132,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "attributes",
-        make: [8, 3, 4, 3, 2],
+        make: [8, 3, 4, 3, 2, 4],
         move_and_remove: [4, 2, 4, 0, 0],
         look: [2, 3, 8, 1, 1, 0],
         data: [1, 4, 2, 1, 0],
@@ -144,7 +147,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "users",
-        make: [16, 2, 12, 5, 6],
+        make: [16, 2, 12, 5, 6, 8],
         move_and_remove: [12, 7, 22, 0, 0],
         look: [8, 10, 4, 2, 4, 0],
         data: [6, 8, 4, 2, 0],
@@ -159,7 +162,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "mixed",
-        make: [16, 3, 10, 6, 6],
+        make: [16, 3, 10, 6, 6, 6],
         move_and_remove: [10, 5, 14, 1, 3],
         look: [6, 8, 6, 3, 3, 2],
         data: [8, 14, 5, 5, 3],
@@ -174,7 +177,7 @@ pub const PROFILES: [Profile; 7] = [
     },
     Profile {
         name: "full",
-        make: [14, 1, 8, 4, 3],
+        make: [14, 1, 8, 4, 3, 4],
         move_and_remove: [6, 2, 6, 1, 0],
         look: [2, 2, 2, 1, 1, 0],
         data: [6, 30, 6, 12, 2],

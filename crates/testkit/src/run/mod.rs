@@ -111,7 +111,7 @@ impl Pair {
             && outcome.is_full()
         {
             let wanted = match op {
-                Op::Write { data, .. } => data.len as u64,
+                Op::Write { data, .. } | Op::CreateWhole { data, .. } => data.len as u64,
                 Op::Fallocate { len, .. } => *len,
                 // All attributes of one inode have a limit together, which is reported like a full volume, as
                 // on ext4.

@@ -37,6 +37,8 @@ pub struct At {
 #[expect(missing_docs, reason = "each is the call of lanefs::Volume that bears its name, or near it")]
 pub enum Step {
     Create(At),
+    /// Creates a file with its content and permissions in one step.
+    Whole(At, Data, u16),
     /// Writes the content of an empty file.
     Fill(At, Data),
     /// Truncates a file to zero.
@@ -95,7 +97,11 @@ impl Step {
         let data =
             |random: &mut Seeded, lengths: &[usize]| Data { len: *random.pick(lengths), seed: random.bits() };
         match random.below(100) {
-            0..28 => Step::Create(at),
+            0..20 => Step::Create(at),
+            20..28 => {
+                let data = data(&mut random, &[0, 10, 90, 500, 4096, 5000, 12_000]);
+                Step::Whole(at, data, 0o600 | random.below(64) as u16)
+            }
             28..50 => Step::Fill(at, data(&mut random, &[10, 90, 500, 4096, 5000, 12_000])),
             50..55 => Step::Empty(at),
             55..68 => Step::Unlink(at),
@@ -126,6 +132,12 @@ impl Step {
         let find = |at: &At| Ok::<_, lanefs::Error>(volume.lookup(&CALLER, dir(at)?, at.name.as_bytes())?.0);
         Ok(match self {
             Step::Create(at) => volume.create_file(&CALLER, dir(at)?, at.name.as_bytes(), 0o644)?.ino,
+            Step::Whole(at, data, perm) => {
+                let (dir, name) = (dir(at)?, at.name.as_bytes());
+                let made = volume.create_whole(&CALLER, dir, name, &data.bytes(), &chmod(*perm))?;
+                // All steps have room in one transaction.
+                made.ok_or(Code::InvariantViolated)?.ino
+            }
             Step::Fill(at, data) => {
                 let ino = find(at)?;
                 if volume.getattr(ino)?.size > 0 {
@@ -173,6 +185,10 @@ impl Step {
             Step::Create(at) => {
                 let dir = directory(model, at)?;
                 model.create(&CALLER, dir, at.name.as_bytes(), 0o644)?;
+            }
+            Step::Whole(at, data, perm) => {
+                let dir = directory(model, at)?;
+                model.create_whole(&CALLER, dir, at.name.as_bytes(), &data.bytes(), &chmod(*perm))?;
             }
             Step::Fill(at, data) => {
                 let node = find(model, at)?;

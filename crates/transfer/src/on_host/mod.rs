@@ -5,6 +5,7 @@
 pub(crate) mod change_times;
 pub(crate) mod host;
 pub(crate) mod host_attributes;
+pub(crate) mod host_top;
 pub(crate) mod hostdir;
 pub(crate) mod new_file;
 pub(crate) mod node;

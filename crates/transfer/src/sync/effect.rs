@@ -11,6 +11,8 @@ pub(super) struct Found<'f, A: Tree> {
     pub(super) dir: &'f A::Dir,
     pub(super) name: &'f CStr,
     pub(super) node: &'f Node,
+    /// The file where it is open already.
+    pub(super) file: Option<&'f A::File>,
     /// Its path for messages.
     pub(super) path: &'f dyn Fn() -> Vec<u8>,
 }

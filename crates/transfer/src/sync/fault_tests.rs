@@ -88,6 +88,10 @@ impl Tree for Faulty<'_> {
         self.host.node(dir, name)
     }
 
+    fn lookup(&self, dir: &Self::Dir, name: &CStr) -> Answer<Option<Name>> {
+        self.host.lookup(dir, name)
+    }
+
     fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> Answer<Vec<Option<Node>>> {
         self.host.nodes(dir, names)
     }
@@ -118,6 +122,12 @@ impl Tree for Faulty<'_> {
         let path = self.call(Call::Open, dir, name)?;
         let (file, node) = self.host.open(dir, name, node)?;
         Ok(((file, path), node))
+    }
+
+    fn open_unseen(&self, dir: &Self::Dir, name: &CStr) -> Option<(FaultyFile, Node)> {
+        let path = self.call(Call::Open, dir, name).ok()?;
+        let (file, node) = self.host.open_unseen(dir, name)?;
+        Some(((file, path), node))
     }
 
     fn read(&self, (file, path): &FaultyFile, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
@@ -508,5 +518,51 @@ fn threads_that_need_room_wait_for_the_one_that_makes_it() {
     let report = sync_tree(&following.volume, Side::Host(&from), to, &options, &slowly, control());
     let report = report.expect("it starts").report;
     assert!(report.stopped.is_none() && report.problems.is_empty(), "{report:?}");
+    following.assert_finishes();
+}
+
+/// Counts the calls of a source below `d`.
+fn counted(following: &Following, options: &SyncOptions) -> [usize; 3] {
+    let counts: [AtomicUsize; 3] = Default::default();
+    let calls = [Call::Names, Call::Node, Call::Open];
+    let problems = following.sync(options, &|call, path| {
+        if let Some(at) = calls.iter().position(|other| *other == call && path.starts_with("d/")) {
+            counts[at].fetch_add(1, Relaxed);
+        }
+        Ok(())
+    });
+    assert_eq!(problems, [""; 0]);
+    counts.map(AtomicUsize::into_inner)
+}
+
+#[test]
+fn a_source_is_read_no_more_often_than_it_has_to_be() {
+    let following = Following::new();
+    let dir = following.tree().join("d");
+    fs::create_dir(&dir).expect("a directory");
+    ["f", "g", "h"].iter().for_each(|name| fs::write(dir.join(name), name).expect("a file"));
+    let path = following.temp.path().join("v.lane");
+    let image = CreateOptions { size: 8 << 20, ..CreateOptions::default() };
+    Volume::create(&path, &image).expect("a volume").close().expect("closed");
+    // Times of a moment before are not recorded.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let last = Arc::new(LastSync::none());
+    let recorded = SyncOptions { last_sync: Some(Arc::clone(&last)), ..options() };
+    // A new file is opened, and nothing but the open file is asked.
+    assert_eq!(counted(&following, &recorded), [1, 0, 3]);
+    let Some(record) = ImageState::of(&path).and_then(|image| Some((last.next_record(&image)?, image)))
+    else {
+        eprintln!("SKIPPED: the times of the file system for temporary files do not tell every change");
+        return;
+    };
+    let recorded = || {
+        let last = LastSync::from_record(&record.0, &record.1);
+        SyncOptions { last_sync: Some(Arc::new(last)), ..options() }
+    };
+    assert_eq!(counted(&following, &recorded()), [1, 0, 0]);
+    // A directory in which something has changed is compared by the walk that has found that.
+    fs::write(dir.join("g"), "longer").expect("a file");
+    assert_eq!(counted(&following, &recorded()), [1, 0, 1]);
+    assert_eq!(following.read("d/g").as_deref(), Some(&b"longer"[..]));
     following.assert_finishes();
 }

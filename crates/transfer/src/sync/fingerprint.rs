@@ -12,8 +12,6 @@ const FILE_BYTES: usize = 72;
 /// Nanoseconds for which a file is too new: the host's clock for times of files moves in steps, so a change a
 /// moment later may leave the same time. Linux makes 100 steps a second or more.
 const STEP_NS: i64 = 100_000_000;
-/// The same for a time in whole seconds: some file systems keep no fraction.
-const SECONDS_STEP_NS: i64 = 2_000_000_000;
 /// Nanoseconds of a second.
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -45,26 +43,79 @@ impl FingerprintKey {
     }
 }
 
+/// Most names of a directory that a walk keeps for the comparison, which is needed to use parts alone.
+pub(super) const MOST_WALKED: usize = 1024;
+/// Most parts of the names of a directory.
+const PARTS: usize = 64;
+/// Names of a part, about.
+const PART_NAMES: usize = 4;
+
+/// The part of a directory's names in which a name is. A user who chooses names may put all of them into one,
+/// and gains nothing.
+fn part_of(name: &[u8]) -> usize {
+    let hash =
+        name.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (hash ^ hash >> 16) as usize % PARTS
+}
+
+/// Parts of the names of a directory, a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NameParts(u64);
+
+impl NameParts {
+    pub(super) fn has(self, name: &[u8]) -> bool {
+        self.0 >> part_of(name) & 1 == 1
+    }
+}
+
 /// The fingerprint of a directory that is being read: the sum over its own attributes and its names, which
-/// come in any order.
-#[derive(Clone, Copy, Debug)]
+/// come in any order. The names have a sum in each of some parts, too: where only files have changed, few
+/// parts tell which.
+#[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
     /// `None` where the directory has something that its fingerprint would not tell.
     sum: Option<u128>,
     dev: u64,
+    /// Of the directory without its names; another value where that would not tell its next change.
+    own: u64,
+    names: usize,
+    parts: Box<[u64; PARTS]>,
+    /// Parts with names that their sums would not tell.
+    untold: u64,
+    /// It has all names, and takes no more.
+    is_whole: bool,
+    is_spoiled: bool,
 }
 
 impl Fingerprint {
     /// Begins with the directory itself, whose attributes were read at `now` or later.
     pub(super) fn new(key: FingerprintKey, dir: &HostMeta, now: Time) -> Self {
-        let sum = is_settled(dir, now).then(|| key.hash(&[&bytes(dir)]));
-        Fingerprint { sum, dev: dir.id.dev }
+        let own = key.hash(&[&bytes(dir)]);
+        let sum = is_settled(dir, now).then_some(own);
+        let own = if sum.is_some() { own as u64 } else { unlike(own as u64) };
+        Fingerprint { sum, own, ..Self::without_names(dir.id.dev) }
+    }
+
+    fn without_names(dev: u64) -> Self {
+        let parts = Box::new([0; PARTS]);
+        Fingerprint {
+            sum: Some(0),
+            dev,
+            own: 0,
+            names: 0,
+            parts,
+            untold: 0,
+            is_whole: false,
+            is_spoiled: false,
+        }
     }
 
     /// Adds a name with its file, whose attributes were read at `now` or later. A file with several names may
     /// get one more elsewhere.
     pub(super) fn add(&mut self, key: FingerprintKey, name: &[u8], file: &HostMeta, now: Time) {
-        let Some(sum) = self.sum else { return };
+        if self.is_whole {
+            return;
+        }
         let is_dir = file.kind == FileKind::Directory;
         let is_told = file.id.dev == self.dev && (is_dir || file.links == 1 && is_settled(file, now));
         // A directory has a fingerprint of its own, but here it is told which one has the name.
@@ -72,12 +123,81 @@ impl Fingerprint {
             true => key.hash(&[&file.id.ino.to_le_bytes(), name]),
             false => key.hash(&[&bytes(file), name]),
         };
-        self.sum = is_told.then(|| sum.wrapping_add(of_name));
+        self.sum = self.sum.filter(|_| is_told).map(|sum| sum.wrapping_add(of_name));
+        self.names += 1;
+        let part = part_of(name);
+        self.parts[part] = self.parts[part].wrapping_add(of_name as u64);
+        self.untold |= u64::from(!is_told) << part;
+    }
+
+    /// Ends a fingerprint that has all names of its directory.
+    pub(super) fn end(&mut self) {
+        self.is_whole = true;
+    }
+
+    /// The sums of the directory itself and of each part; none for a directory of few names. A part with a
+    /// name that is not told has a sum that no part has.
+    pub(super) fn parts(&self) -> Vec<u64> {
+        let count = (self.names / PART_NAMES).checked_ilog2().map_or(1, |log| 1 << log).min(PARTS);
+        let is_kept = self.sum.is_some() || self.names <= MOST_WALKED;
+        if count < 2 || self.is_spoiled || !is_kept {
+            return Vec::new();
+        }
+        let mut sums = vec![0_u64; count];
+        self.add_parts(&mut sums);
+        for (_, sum) in sums.iter_mut().enumerate().filter(|(at, _)| self.has_untold(*at, count)) {
+            *sum = unlike(*sum);
+        }
+        sums.insert(0, self.own);
+        sums
+    }
+
+    /// True where the part `at` of `count` has a name that is not told.
+    fn has_untold(&self, at: usize, count: usize) -> bool {
+        (at..PARTS).step_by(count).any(|part| self.untold >> part & 1 == 1)
+    }
+
+    /// Adds the sums of the parts, which are fewer in `sums`.
+    fn add_parts(&self, sums: &mut [u64]) {
+        for (part, sum) in self.parts.iter().enumerate() {
+            let at = part % sums.len();
+            sums[at] = sums[at].wrapping_add(*sum);
+        }
+    }
+
+    /// The parts that have changed since they had the sums `known`; `None` where that says nothing, or the
+    /// directory itself has changed, and perhaps lost names.
+    pub(super) fn changed_parts(&self, known: &[u64]) -> Option<NameParts> {
+        let (own, known) = known.split_first()?;
+        if *own != self.own || known.is_empty() || known.len() > PARTS || !known.len().is_power_of_two() {
+            return None;
+        }
+        let mut sums = vec![0; known.len()];
+        self.add_parts(&mut sums);
+        let is_changed = |at: usize| sums.get(at) != known.get(at) || self.has_untold(at, known.len());
+        let changed: Vec<bool> = (0..known.len()).map(is_changed).collect();
+        let bits = (0..PARTS).filter(|part| changed[part % changed.len()]);
+        Some(NameParts(bits.fold(0, |bits, part| bits | 1 << part)))
+    }
+
+    /// The fingerprint of no names, for a part of those of the same directory.
+    pub(super) fn of_part(&self) -> Self {
+        Self::without_names(self.dev)
+    }
+
+    /// Adds a part.
+    pub(super) fn join(&mut self, part: &Fingerprint) {
+        self.sum = self.sum.zip(part.sum).map(|(sum, part)| sum.wrapping_add(part));
+        self.names += part.names;
+        self.is_spoiled |= part.is_spoiled;
+        self.untold |= part.untold;
+        part.add_parts(&mut self.parts[..]);
     }
 
     /// Gives up the fingerprint.
     pub(super) fn spoil(&mut self) {
         self.sum = None;
+        self.is_spoiled = true;
     }
 
     /// The value; 0 where the directory has none.
@@ -86,10 +206,16 @@ impl Fingerprint {
     }
 }
 
-/// True where the next change of a file will leave another time.
+/// A value in the place of a sum that must not be found again.
+fn unlike(sum: u64) -> u64 {
+    !sum
+}
+
+/// True where the next change of a file will leave another time. Some file systems keep whole seconds: a
+/// clock that is set back, or begins at the same time with each start, gives the same one again, so they
+/// never tell. That it gives the same nanosecond again is as good as impossible.
 fn is_settled(file: &HostMeta, now: Time) -> bool {
-    let step = if file.ctime.0.rem_euclid(SECOND_NS) == 0 { SECONDS_STEP_NS } else { STEP_NS };
-    file.ctime.0.saturating_add(step) < now.0
+    file.ctime.0.rem_euclid(SECOND_NS) != 0 && file.ctime.0.saturating_add(STEP_NS) < now.0
 }
 
 /// The attributes of a file as bytes. Access times are not among them.
@@ -162,6 +288,18 @@ mod tests {
             of(&dir(1), &[("a", HostMeta { atime: Time(1), sectors: 0, ..file(10) }), names[1], names[2]]),
             all
         );
+        let now = Time(9_000_000_000);
+        let mut in_parts = Fingerprint::new(KEY, &dir(1), now);
+        for (name, file) in names {
+            let mut part = in_parts.of_part();
+            part.add(KEY, name.as_bytes(), &file, now);
+            in_parts.join(&part);
+        }
+        assert_eq!(in_parts.value(), all);
+        let mut part = in_parts.of_part();
+        part.spoil();
+        in_parts.join(&part);
+        assert_eq!(in_parts.value(), 0);
         let f = file(10);
         let changed = [
             HostMeta { kind: FileKind::Fifo, ..f },
@@ -200,9 +338,10 @@ mod tests {
             (late(now.0 - STEP_NS - 1), true),
             (late(now.0 - STEP_NS), false),
             (late(now.0 + 1), false),
-            // Whole seconds.
+            // Whole seconds, which a clock that is set back gives again.
             (late(7_000_000_000), false),
-            (late(6_000_000_000), true),
+            (late(1_000_000_000), false),
+            (late(1_000_000_001), true),
             (HostMeta { links: 2, ..file(10) }, false),
             (HostMeta { id: FileId { dev: 4, ino: 10 }, ..file(10) }, false),
             (HostMeta { id: FileId { dev: 4, ino: 10 }, ..dir(10) }, false),
@@ -216,6 +355,68 @@ mod tests {
         fingerprint.spoil();
         fingerprint.add(KEY, b"a", &file(10), now);
         assert_eq!(fingerprint.value(), 0);
+    }
+
+    #[test]
+    fn parts_tell_which_names_have_changed() {
+        let now = Time(9_000_000_000);
+        let names: Vec<String> = (0..200).map(|number| format!("file-{number:08}.dat")).collect();
+        let read = |dir: &HostMeta, changed: &dyn Fn(usize, HostMeta) -> HostMeta, count: usize| {
+            let mut fingerprint = Fingerprint::new(KEY, dir, now);
+            for (number, name) in names.iter().enumerate().take(count) {
+                fingerprint.add(KEY, name.as_bytes(), &changed(number, file(number as u64)), now);
+            }
+            fingerprint
+        };
+        let same = |_, file| file;
+        let changed = |parts: NameParts| names.iter().filter(|name| parts.has(name.as_bytes())).count();
+        for (count, parts) in [(0, 0), (7, 0), (8, 3), (15, 3), (16, 5), (32, 9), (200, 33)] {
+            let known = read(&dir(1), &same, count).parts();
+            assert_eq!(known.len(), parts, "{count}");
+            if parts == 0 {
+                continue;
+            }
+            let found = read(&dir(1), &same, count).changed_parts(&known).expect("of the same directory");
+            assert_eq!(changed(found), 0);
+            // Another size, and a file that is too new to be told.
+            for other in [HostMeta { size: 8, ..file(3) }, HostMeta { ctime: now, ..file(3) }] {
+                let one = |number, file| if number == 3 { other } else { file };
+                let found = read(&dir(1), &one, count).changed_parts(&known).expect("of the same directory");
+                assert!(found.has(names[3].as_bytes()));
+                assert!(changed(found) < 200 * 2 / (parts - 1), "{count}: {}", changed(found));
+            }
+            // The directory has changed.
+            let touched = HostMeta { ctime: Time(3_000_000_001), ..dir(1) };
+            assert_eq!(read(&touched, &same, count).changed_parts(&known), None);
+            // Sums that no directory has.
+            for strange in [&known[..1], &[], &[&known[..], &known[1..2]].concat()] {
+                assert_eq!(read(&dir(1), &same, count).changed_parts(strange), None);
+            }
+        }
+        // A file, and the directory itself, that may change once more at the same time.
+        let at = |now: i64, dir: &HostMeta| {
+            let mut fingerprint = Fingerprint::new(KEY, dir, Time(now));
+            for (number, name) in names.iter().enumerate().take(32) {
+                let new = if number == 3 { 8_999_999_995 } else { 2_000_000_001 };
+                let file = HostMeta { ctime: Time(new), ..file(number as u64) };
+                fingerprint.add(KEY, name.as_bytes(), &file, Time(now));
+            }
+            fingerprint
+        };
+        let (early, late) = (at(9_000_000_000, &dir(1)), at(19_000_000_000, &dir(1)));
+        assert!(early.value() == 0 && late.value() != 0);
+        let found = late.changed_parts(&early.parts()).expect("of the same directory");
+        assert!(found.has(names[3].as_bytes()) && changed(found) < 100);
+        let new = HostMeta { ctime: Time(8_999_999_995), ..dir(1) };
+        let (early, late) = (at(9_000_000_000, &new), at(19_000_000_000, &new));
+        assert_eq!(late.changed_parts(&early.parts()), None);
+        let mut spoiled = at(19_000_000_000, &dir(1));
+        spoiled.spoil();
+        assert!(spoiled.parts().is_empty());
+        let mut whole = read(&dir(1), &same, 20);
+        whole.end();
+        whole.add(KEY, b"more", &file(77), now);
+        assert_eq!(whole.value(), read(&dir(1), &same, 20).value());
     }
 
     #[test]

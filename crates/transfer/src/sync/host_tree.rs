@@ -5,6 +5,7 @@ use super::node::{Name, Node, Xattrs};
 use super::tree::{Buffers, Source, Tree};
 use crate::import::content::{Copied, copy_in, has_changed};
 use crate::on_host::host::HostMeta;
+use crate::on_host::host_top::HostTop;
 use crate::on_host::hostdir::{HostDir, OPEN_DIR, OpenDirs};
 use crate::on_host::opener::Opener;
 use crate::running::job::TransferJob;
@@ -14,9 +15,7 @@ use crate::vocabulary::xattrs::XattrTarget;
 use lanefs::path::join;
 use lanefs::{FileKind, FileSystem, Ino};
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat,
-};
+use rustix::fs::{AtFlags, CWD, FileType, RawDir, SeekFrom, Stat, fstat, readlinkat, seek, statat};
 use rustix::io::{Errno, pread};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -41,13 +40,19 @@ pub(crate) struct HostTree {
 impl HostTree {
     /// Opens the directory `path`, which may be a link to it. `doing` begins the message of an error.
     pub(crate) fn open(path: &Path, doing: &str) -> Result<Self> {
+        HostTree::new(&HostTop::open(path, doing)?, doing)
+    }
+
+    /// The tree below a directory that is open. `doing` begins the message of an error.
+    pub(crate) fn new(top: &HostTop, doing: &str) -> Result<Self> {
+        let path = top.path();
         let cannot = |errno| Error::host(format!("{doing} '{}'", shown_path(path)), errno);
-        let fd = openat(CWD, path, OPEN_DIR.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(cannot)?;
-        let node = node(&fstat(&fd).map_err(cannot)?).map_err(cannot)?;
         // Without it every file would seem to have lost its attributes.
         statat(CWD, DESCRIPTORS, AtFlags::empty()).map_err(|errno| {
             Error::host(format!("cannot read extended attributes by {DESCRIPTORS}"), errno)
         })?;
+        let fd = top.fd_of_its_own().map_err(cannot)?;
+        let node = node(&fstat(&fd).map_err(cannot)?).map_err(cannot)?;
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| cannot(Errno::INVAL))?;
         let top = HostDir::top(name, fd).map_err(cannot)?;
         Ok(HostTree {
@@ -176,6 +181,17 @@ impl Tree for HostTree {
         Ok(node(&statat(&*fd, &*name.name, AtFlags::SYMLINK_NOFOLLOW)?)?)
     }
 
+    fn lookup(&self, dir: &Self::Dir, name: &CStr) -> std::result::Result<Option<Name>, Failure> {
+        match statat(&*self.fd(dir)?, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let meta = node(&stat)?.meta;
+                Ok(Some(Name { name: name.to_owned(), kind: meta.kind, ino: meta.id.ino }))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> std::result::Result<Vec<Option<Node>>, Failure> {
         let node = |name: &&Name| match self.node(dir, name) {
             Err(Failure::Host(Errno::NOENT)) => Ok(None),
@@ -230,6 +246,12 @@ impl Tree for HostTree {
     ) -> std::result::Result<(Self::File, Node), Failure> {
         let (file, stat) = self.opener.open_file(&*self.fd(dir)?, name)?;
         Ok((file, node(&stat)?))
+    }
+
+    fn open_unseen(&self, dir: &Self::Dir, name: &CStr) -> Option<(Self::File, Node)> {
+        let (file, stat) = self.opener.open_file(&*self.fd(dir).ok()?, name).ok()?;
+        let node = node(&stat).ok().filter(|node| node.meta.kind == FileKind::File)?;
+        Some((file, node))
     }
 
     fn read(&self, file: &OwnedFd, offset: u64, buffer: &mut [u8]) -> std::result::Result<usize, Failure> {

@@ -16,14 +16,22 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Most directories of a record. Further ones are compared each time.
+/// Most directories of a record. Those of the largest inode numbers are compared each time.
 const MOST_DIRECTORIES: usize = 1 << 19;
+/// Directories that remain in a record when it would have more.
+const KEPT_DIRECTORIES: usize = MOST_DIRECTORIES / 8 * 7;
+/// Most sums of parts of directories in a record. Further directories have none.
+const MOST_PARTS: usize = 1 << 20;
 /// First bytes of a record: its form.
-const MAGIC: [u8; 8] = *b"LFsync1\n";
+const MAGIC: [u8; 8] = *b"LFsync2\n";
 /// Size of a directory in a record in bytes.
 const DIRECTORY_BYTES: usize = 32;
-/// Size in bytes of what is before the directories: magic number, key, hashes of the image and of the terms.
-const HEAD_BYTES: usize = 8 + KEY_BYTES + 16 + 16;
+/// Size in bytes of the end of a directory's parts, and of the sum of one.
+const END_BYTES: usize = 4;
+const PART_BYTES: usize = 8;
+/// Size in bytes of what is before the directories: magic number, key, hashes of the image and of the terms,
+/// number of directories.
+const HEAD_BYTES: usize = 8 + KEY_BYTES + 16 + 16 + 8;
 /// Size of the checksum at the end in bytes.
 const SUM_BYTES: usize = 16;
 
@@ -56,6 +64,10 @@ impl ImageState {
         let times =
             [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(|time| time as u64);
         let [mtime, mtime_ns, ctime, ctime_ns] = times;
+        // A time in whole seconds comes again where the clock is set back.
+        if ctime_ns == 0 {
+            return None;
+        }
         let file = [meta.dev(), meta.ino(), meta.size(), mtime, mtime_ns, ctime, ctime_ns];
         // The stamp comes last: whoever changes the volume meanwhile leaves an older time beside it.
         let stamp = VolumeStamp::of_image(&image).ok().flatten().filter(|stamp| stamp.is_closed)?;
@@ -86,16 +98,70 @@ pub struct LastSync {
     key: FingerprintKey,
     terms: u128,
     known: Vec<SyncedDir>,
+    known_parts: KnownParts,
     /// A time before the sync.
     begin: Time,
     next: Mutex<NextRecord>,
 }
 
+/// The sums of the parts of known directories.
 #[derive(Default)]
+struct KnownParts {
+    /// The end of each directory's sums, in the order of the directories.
+    ends: Vec<u32>,
+    sums: Vec<u64>,
+}
+
+impl KnownParts {
+    fn of(&self, number: usize) -> &[u64] {
+        let end = |number: usize| self.ends.get(number).map_or(0, |end| *end as usize);
+        let begin = number.checked_sub(1).map_or(0, end);
+        self.sums.get(begin..end(number)).unwrap_or_default()
+    }
+}
+
+/// A directory of the next record.
+#[derive(Clone, Copy)]
+struct NextDir {
+    dir: SyncedDir,
+    /// Place and number of the sums of its parts.
+    parts: (u32, u32),
+}
+
 struct NextRecord {
     terms: u128,
-    dirs: Vec<SyncedDir>,
+    dirs: Vec<NextDir>,
+    sums: Vec<u64>,
+    /// Directories of this inode number and larger ones are left out. So both places of a directory that a
+    /// bind mount shows twice are in the record, or none is.
+    end: u64,
     is_complete: bool,
+}
+
+impl NextRecord {
+    fn new(terms: u128) -> Self {
+        NextRecord { terms, dirs: Vec::new(), sums: Vec::new(), end: u64::MAX, is_complete: false }
+    }
+
+    fn add(&mut self, dir: SyncedDir, parts: &[u64]) {
+        if dir.host >= self.end {
+            return;
+        }
+        let parts = if self.sums.len() + parts.len() <= MOST_PARTS { parts } else { &[] };
+        self.dirs.push(NextDir { dir, parts: (self.sums.len() as u32, parts.len() as u32) });
+        self.sums.extend_from_slice(parts);
+        if self.dirs.len() > MOST_DIRECTORIES {
+            let (_, first, _) = self.dirs.select_nth_unstable_by_key(KEPT_DIRECTORIES, |next| next.dir);
+            let end = first.dir.host;
+            self.end = end;
+            self.dirs.retain(|next| next.dir.host < end);
+        }
+    }
+
+    fn parts(&self, next: &NextDir) -> &[u64] {
+        let (begin, count) = (next.parts.0 as usize, next.parts.1 as usize);
+        self.sums.get(begin..begin + count).unwrap_or_default()
+    }
 }
 
 impl std::fmt::Debug for LastSync {
@@ -106,16 +172,18 @@ impl std::fmt::Debug for LastSync {
 
 impl LastSync {
     /// Most bytes of a record.
-    pub const MOST_BYTES: usize = HEAD_BYTES + MOST_DIRECTORIES * DIRECTORY_BYTES + SUM_BYTES;
+    pub const MOST_BYTES: usize =
+        HEAD_BYTES + MOST_DIRECTORIES * (DIRECTORY_BYTES + END_BYTES) + MOST_PARTS * PART_BYTES + SUM_BYTES;
 
     /// The record of no sync: all names are compared, and the next record begins.
     #[must_use]
     pub fn none() -> LastSync {
-        Self::new(FingerprintKey::random(), 0, Vec::new())
+        Self::new(FingerprintKey::random(), 0, Vec::new(), KnownParts::default())
     }
 
-    fn new(key: FingerprintKey, terms: u128, known: Vec<SyncedDir>) -> LastSync {
-        LastSync { key, terms, known, begin: Time::now(), next: Mutex::default() }
+    fn new(key: FingerprintKey, terms: u128, known: Vec<SyncedDir>, known_parts: KnownParts) -> LastSync {
+        let next = Mutex::new(NextRecord::new(0));
+        LastSync { key, terms, known, known_parts, begin: Time::now(), next }
     }
 
     /// Takes a record that [`next_record`](Self::next_record) made. One that is damaged, or of another state
@@ -133,20 +201,30 @@ impl LastSync {
         if !next.is_complete {
             return None;
         }
-        next.dirs.sort_unstable();
-        let mut record = Vec::with_capacity(HEAD_BYTES + next.dirs.len() * DIRECTORY_BYTES + SUM_BYTES);
+        next.dirs.sort_unstable_by_key(|next| next.dir);
+        // A directory that is there twice, as by a bind mount, has no name of its own.
+        let single = next.dirs.chunk_by(|a, b| a.dir.host == b.dir.host);
+        let single: Vec<NextDir> =
+            single.filter_map(|same| <[_; 1]>::try_from(same).ok()).flatten().collect();
+        let sums: Vec<u64> = single.iter().flat_map(|dir| next.parts(dir)).copied().collect();
+        let of_dirs = single.len() * (DIRECTORY_BYTES + END_BYTES);
+        let mut record = Vec::with_capacity(HEAD_BYTES + of_dirs + sums.len() * PART_BYTES + SUM_BYTES);
         record.extend(MAGIC);
         record.extend(self.key.0);
         record.extend(self.key.hash(&[&image.bytes()]).to_le_bytes());
         record.extend(next.terms.to_le_bytes());
-        for same in next.dirs.chunk_by(|a, b| a.host == b.host) {
-            // A directory that is there twice, as by a bind mount, has no name of its own.
-            if let [SyncedDir { host, volume, fingerprint }] = same {
-                record.extend(host.to_le_bytes());
-                record.extend(volume.0.to_le_bytes());
-                record.extend(fingerprint.to_le_bytes());
-            }
+        record.extend((single.len() as u64).to_le_bytes());
+        for NextDir { dir: SyncedDir { host, volume, fingerprint }, .. } in &single {
+            record.extend(host.to_le_bytes());
+            record.extend(volume.0.to_le_bytes());
+            record.extend(fingerprint.to_le_bytes());
         }
+        let mut end = 0;
+        for dir in &single {
+            end += dir.parts.1;
+            record.extend(end.to_le_bytes());
+        }
+        record.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
         record.extend(self.key.hash(&[&record]).to_le_bytes());
         Some(record)
     }
@@ -160,7 +238,7 @@ impl LastSync {
 
     /// Begins a sync by these terms.
     pub(super) fn begin(&self, terms: u128) {
-        *self.next.lock() = NextRecord { terms, ..NextRecord::default() };
+        *self.next.lock() = NextRecord::new(terms);
     }
 
     /// Ends a sync that has made all the same.
@@ -189,12 +267,20 @@ impl LastSync {
         self.known.get(at).copied()
     }
 
+    /// The sums of the parts of a known directory, if it has some.
+    pub(super) fn parts(&self, known: SyncedDir) -> &[u64] {
+        let at = self.known.binary_search_by_key(&known.host, |dir| dir.host);
+        at.map_or(&[], |at| self.known_parts.of(at))
+    }
+
     /// Adds a directory that is the same in both trees.
-    pub(super) fn add(&self, dir: SyncedDir) {
-        let mut next = self.next.lock();
-        if next.dirs.len() < MOST_DIRECTORIES {
-            next.dirs.push(dir);
-        }
+    pub(super) fn add(&self, dir: SyncedDir, parts: &[u64]) {
+        self.next.lock().add(dir, parts);
+    }
+
+    /// Adds a directory that is as it was.
+    pub(super) fn keep(&self, known: SyncedDir) {
+        self.add(known, self.parts(known));
     }
 }
 
@@ -203,25 +289,35 @@ fn decode(record: &[u8], image: &ImageState) -> Option<LastSync> {
     let (magic, rest) = body.split_first_chunk()?;
     let (key, rest) = rest.split_first_chunk()?;
     let (of_image, rest) = rest.split_first_chunk()?;
-    let (terms, dirs) = rest.split_first_chunk()?;
+    let (terms, rest) = rest.split_first_chunk()?;
+    let (count, rest) = rest.split_first_chunk()?;
     let key = FingerprintKey(*key);
     let is_good = *magic == MAGIC
         && record.len() <= LastSync::MOST_BYTES
-        && dirs.len() % DIRECTORY_BYTES == 0
         && key.hash(&[body]) == u128::from_le_bytes(*sum)
         && key.hash(&[&image.bytes()]) == u128::from_le_bytes(*of_image);
     if !is_good {
         return None;
     }
+    let count =
+        usize::try_from(u64::from_le_bytes(*count)).ok().filter(|count| *count <= MOST_DIRECTORIES)?;
+    let (dirs, rest) = rest.split_at_checked(count * DIRECTORY_BYTES)?;
+    let (ends, sums) = rest.split_at_checked(count * END_BYTES)?;
     let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
     let dir = |bytes: &[u8]| {
         let fingerprint = u128::from_le_bytes(bytes.get(16..)?.try_into().ok()?);
         Some(SyncedDir { host: word(bytes.get(..8)?)?, volume: Ino(word(bytes.get(8..16)?)?), fingerprint })
     };
     let known: Vec<SyncedDir> = dirs.chunks_exact(DIRECTORY_BYTES).map(dir).collect::<Option<_>>()?;
-    let is_sorted = known.is_sorted_by(|a, b| a.host < b.host);
+    let (ends, _) = ends.as_chunks::<END_BYTES>();
+    let (sums, more) = sums.as_chunks::<PART_BYTES>();
+    let ends: Vec<u32> = ends.iter().map(|end| u32::from_le_bytes(*end)).collect();
+    let sums: Vec<u64> = sums.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
+    let has_all_sums = ends.last().map_or(0, |end| *end as usize) == sums.len() && more.is_empty();
+    let is_sorted = known.is_sorted_by(|a, b| a.host < b.host) && ends.is_sorted();
     let terms = u128::from_le_bytes(*terms);
-    is_sorted.then(|| LastSync::new(key, terms, known))
+    let known_parts = KnownParts { ends, sums };
+    (is_sorted && has_all_sums).then(|| LastSync::new(key, terms, known, known_parts))
 }
 
 #[cfg(test)]
@@ -237,10 +333,15 @@ mod tests {
         SyncedDir { host, volume: Ino(host * 10), fingerprint: u128::from(host) << 70 | 5 }
     }
 
+    /// Sums of as many parts as the number says.
+    fn parts(host: u64) -> Vec<u64> {
+        (0..host).map(|part| part << 40 | host).collect()
+    }
+
     fn record(dirs: &[u64]) -> Vec<u8> {
         let last = LastSync::none();
         last.begin(99);
-        dirs.iter().for_each(|host| last.add(dir(*host)));
+        dirs.iter().for_each(|host| last.add(dir(*host), &parts(*host)));
         assert_eq!(last.next_record(&image(1)), None);
         last.complete();
         last.next_record(&image(1)).expect("complete")
@@ -252,6 +353,8 @@ mod tests {
         let last = LastSync::from_record(&bytes, &image(1));
         assert!(last.has_terms(99) && !last.has_terms(98));
         assert_eq!([3, 4, 7].map(|host| last.find(host)), [3, 4, 7].map(|host| Some(dir(host))));
+        assert_eq!([3, 4, 7].map(|host| last.parts(dir(host)).to_vec()), [3, 4, 7].map(parts));
+        assert!(last.parts(dir(5)).is_empty());
         // The one that is there twice has no name of its own.
         assert_eq!((last.find(5), last.find(6)), (None, None));
         assert!(LastSync::from_record(&bytes, &image(2)).known.is_empty());
@@ -259,7 +362,7 @@ mod tests {
         assert!(!LastSync::from_record(&bytes, &other).has_terms(99));
         // The same sync again makes the same record.
         last.begin(99);
-        [4, 3, 7].iter().for_each(|host| last.add(dir(*host)));
+        [4, 3, 7].iter().for_each(|host| last.keep(dir(*host)));
         last.complete();
         assert_eq!(last.next_record(&image(1)), Some(bytes));
         last.begin(98);
@@ -279,14 +382,62 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_another_form_is_that_of_no_sync() {
+        let bytes = record(&[1, 2]);
+        let last = LastSync::from_record(&bytes, &image(1));
+        assert_eq!(last.known.len(), 2);
+        // Whole, and by the same key.
+        let again = |body: &[u8]| [body, &last.key.hash(&[body]).to_le_bytes()[..]].concat();
+        let body = &bytes[..bytes.len() - SUM_BYTES];
+        assert_eq!(again(body), bytes);
+        for magic in [*b"LFsync1\n", *b"LFsync9\n"] {
+            let other = again(&[&magic[..], &body[magic.len()..]].concat());
+            assert!(LastSync::from_record(&other, &image(1)).known.is_empty());
+        }
+        // Directories twice, in no order, half of one; ends and sums that do not go together.
+        let (head, rest) = body.split_at(HEAD_BYTES);
+        let (dirs, rest) = rest.split_at(2 * DIRECTORY_BYTES);
+        let (ends, sums) = rest.split_at(2 * END_BYTES);
+        assert_eq!(sums.len(), 3 * PART_BYTES);
+        let (one, two) = dirs.split_at(DIRECTORY_BYTES);
+        let tail = [ends, sums].concat();
+        let all = |dirs: &[&[u8]], tail: &[u8]| again(&[&[head][..], dirs, &[tail][..]].concat().concat());
+        assert_eq!(all(&[one, two], &tail), bytes);
+        for other in [
+            all(&[two, one], &tail),
+            all(&[one, one], &tail),
+            all(&[one, &two[1..]], &tail),
+            all(&[one, two], &tail[..tail.len() - PART_BYTES]),
+            all(&[one, two], &[&ends[END_BYTES..], &ends[..END_BYTES], sums].concat()),
+            all(&[one, two], &[&[0xff; 2 * END_BYTES][..], sums].concat()),
+            all(&[one, two], &[ends, sums, &[0]].concat()),
+        ] {
+            assert!(LastSync::from_record(&other, &image(1)).known.is_empty());
+        }
+    }
+
+    #[test]
     fn a_record_has_a_bound() {
-        let last = LastSync::none();
-        last.begin(1);
-        (0..=MOST_DIRECTORIES as u64).for_each(|host| last.add(dir(host)));
-        last.complete();
-        let bytes = last.next_record(&image(1)).expect("complete");
-        assert_eq!(bytes.len(), LastSync::MOST_BYTES);
-        assert_eq!(LastSync::from_record(&bytes, &image(1)).known.len(), MOST_DIRECTORIES);
+        let known = |directories: u64, twins: &[u64]| {
+            let last = LastSync::none();
+            last.begin(1);
+            (0..directories).for_each(|host| last.add(dir(host), &[]));
+            twins.iter().for_each(|host| last.add(SyncedDir { volume: Ino(1), ..dir(*host) }, &[]));
+            last.complete();
+            let bytes = last.next_record(&image(1)).expect("complete");
+            assert!(bytes.len() <= LastSync::MOST_BYTES);
+            LastSync::from_record(&bytes, &image(1)).known
+        };
+        let (most, kept) = (MOST_DIRECTORIES as u64, KEPT_DIRECTORIES as u64);
+        assert_eq!(known(most, &[]).len(), MOST_DIRECTORIES);
+        let hosts: Vec<u64> = known(most + 1, &[]).iter().map(|dir| dir.host).collect();
+        assert_eq!(hosts, (0..kept).collect::<Vec<_>>());
+        // A directory that is there twice has no name of its own, however late its second one comes.
+        let twins = [0, 5, kept - 1, kept, most - 1];
+        for directories in [most, most + 1] {
+            let known = known(directories, &twins);
+            assert!(known.iter().all(|dir| !twins.contains(&dir.host)));
+        }
     }
 
     #[test]

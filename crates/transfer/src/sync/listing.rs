@@ -5,7 +5,7 @@
 //! Only the names of one side are kept: those of the other one are looked up as they are listed.
 
 use super::failure::Failure;
-use super::node::Name;
+use super::node::{Name, Node};
 use lanefs::FileKind;
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -33,6 +33,8 @@ struct Entry {
 pub(super) struct Segment {
     entries: Vec<Entry>,
     records: Vec<u8>,
+    /// The files of names that were walked, by the offsets of their records. Most segments have none.
+    files: Vec<(u32, Node)>,
 }
 
 impl Segment {
@@ -76,12 +78,23 @@ impl Segment {
 
     /// Returns names of this side, each with the one of the other side.
     pub(super) fn names(&self, range: Range<usize>) -> impl Iterator<Item = (Name, Option<Name>)> {
+        self.names_with_files(range).map(|(name, other, _)| (name, other))
+    }
+
+    /// Returns names of this side, each with the one of the other side, and the file on this side where it is
+    /// known.
+    pub(super) fn names_with_files(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (Name, Option<Name>, Option<Box<Node>>)> {
         let entries = self.entries.get(range).unwrap_or_default();
         entries.iter().filter_map(|entry| {
             let (record, name) = (self.record(*entry), self.name(*entry).to_owned());
             let kind = |at: usize| record.get(at).copied().and_then(FileKind::from_number);
             let other = kind(1).map(|kind| Name { name: name.clone(), kind, ino: entry.other });
-            Some((Name { kind: kind(0)?, name, ino: entry.ino }, other))
+            let file = self.files.binary_search_by_key(&{ entry.at }, |(at, _)| *at).ok();
+            let file = file.and_then(|at| self.files.get(at)).map(|(_, node)| Box::new(*node));
+            Some((Name { kind: kind(0)?, name, ino: entry.ino }, other, file))
         })
     }
 }
@@ -101,15 +114,27 @@ impl Default for Listing {
 
 impl Listing {
     pub(super) fn push(&mut self, name: &CStr, kind: FileKind, ino: u64) {
-        let most = self.segment_names;
-        match self.segments.last_mut().filter(|last| last.len() < most) {
-            Some(last) => last.push(name, kind, ino),
-            None => {
-                let mut segment = Segment::default();
-                segment.push(name, kind, ino);
-                self.segments.push(segment);
-            }
+        self.open_segment().push(name, kind, ino);
+    }
+
+    /// Adds a name with its file, which nobody needs to read again, and the name of the other side where that
+    /// is known.
+    pub(super) fn push_with_file(&mut self, name: &CStr, node: &Node, other: Option<&Name>) {
+        let segment = self.open_segment();
+        segment.files.push((segment.records.len() as u32, *node));
+        segment.push(name, node.meta.kind, node.meta.id.ino);
+        if let Some(other) = other {
+            segment.set_other(segment.len() - 1, other.kind, other.ino);
         }
+    }
+
+    /// The segment that takes the next name.
+    fn open_segment(&mut self) -> &mut Segment {
+        if self.segments.last().is_none_or(|last| last.len() >= self.segment_names) {
+            self.segments.push(Segment::default());
+        }
+        let last = self.segments.len() - 1;
+        &mut self.segments[last]
     }
 
     /// Returns the segments, which have all names together.

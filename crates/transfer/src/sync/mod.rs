@@ -14,7 +14,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | `difference`, `node`, `filter`, `scope`, `unequal_links` | words of both sides, and of callers |
-//! | `fingerprint`, `last_sync`, `terms` | the record of the last sync, by which directories are passed over |
+//! | `fingerprint`, `walked`, `last_sync`, `terms` | the record of the last sync, by which directories are passed over |
 //! | `options`, `report` | what callers say and hear |
 //! | `watch` | the parts of a directory of the host that change |
 //! | `failure`, `tree`; `host_tree`, `volume_tree`, `archive_tree` | the interface of a side; a directory of the host, of a volume; an archive |
@@ -48,9 +48,11 @@ mod tree;
 mod unequal_links;
 mod volume_tree;
 mod walk_order;
+mod walked;
 mod watch;
 
 use crate::in_volume::volume::destination;
+use crate::on_host::host_top::HostTop;
 use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob};
 use crate::vocabulary::error::{Error, Result};
@@ -176,6 +178,8 @@ impl Follower<'_> {
 pub enum Side<'s> {
     /// A directory of the host.
     Host(&'s Path),
+    /// A directory of the host that is open: no other one takes its place meanwhile.
+    Open(&'s HostTop),
     /// A directory of a volume.
     Volume(&'s dyn FileSystem, &'s [u8]),
     /// An archive. A directory without a member of its own has no attributes: it is the same as any, and one
@@ -194,6 +198,7 @@ impl<'s> Side<'s> {
     fn open(self, doing: &str) -> Result<OpenSide<'s>> {
         Ok(match self {
             Side::Host(path) => OpenSide::Host(HostTree::open(path, doing)?),
+            Side::Open(top) => OpenSide::Host(HostTree::new(top, doing)?),
             Side::Volume(volume, path) => OpenSide::Volume(VolumeTree::find(volume, path)?),
             Side::Archive(archive) => {
                 OpenSide::Volume(VolumeTree::of_archive(&archive.volume, &archive.directories)?)

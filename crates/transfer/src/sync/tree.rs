@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use super::node::{Name, Node, Xattrs};
+use super::walked::WalkedNames;
 use crate::import::content::Copied;
 use crate::running::job::TransferJob;
 use crate::vocabulary::xattrs::XattrBuffers;
@@ -20,6 +21,8 @@ pub(crate) struct Buffers {
     pub(crate) other: Vec<u8>,
     pub(crate) entries: Vec<MaybeUninit<u8>>,
     pub(crate) xattrs: XattrBuffers,
+    /// The names of the directory that was walked last, if it is compared now.
+    pub(crate) walked: WalkedNames,
 }
 
 impl Buffers {
@@ -29,6 +32,7 @@ impl Buffers {
             other: Vec::new(),
             entries: vec![MaybeUninit::uninit(); 64 << 10],
             xattrs: XattrBuffers::new(),
+            walked: WalkedNames::default(),
         }
     }
 }
@@ -38,7 +42,7 @@ pub(crate) trait Tree: Sync {
     /// A directory.
     type Dir: Clone + Send + Sync;
     /// A file that is open for reading.
-    type File;
+    type File: Send;
 
     /// The path of a name, from its path below the top, for messages.
     fn path(&self, below: &[u8]) -> Vec<u8>;
@@ -78,6 +82,9 @@ pub(crate) trait Tree: Sync {
     /// Returns the file of a name.
     fn node(&self, dir: &Self::Dir, name: &Name) -> Result<Node, Failure>;
 
+    /// Finds one name of a directory; `None` where it is not there.
+    fn lookup(&self, dir: &Self::Dir, name: &CStr) -> Result<Option<Name>, Failure>;
+
     /// Returns the files of several names, in one call where the side has one; `None` for a name that is
     /// gone.
     fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> Result<Vec<Option<Node>>, Failure>;
@@ -103,6 +110,12 @@ pub(crate) trait Tree: Sync {
 
     /// Opens a regular file, and returns what it is by now.
     fn open(&self, dir: &Self::Dir, name: &CStr, node: &Node) -> Result<(Self::File, Node), Failure>;
+
+    /// Opens a regular file of which nothing is known yet, and returns what it is; `None` where that is no
+    /// gain, or fails.
+    fn open_unseen(&self, _dir: &Self::Dir, _name: &CStr) -> Option<(Self::File, Node)> {
+        None
+    }
 
     /// Reads until `buffer` is full or the file ends; returns the number of bytes.
     fn read(&self, file: &Self::File, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;

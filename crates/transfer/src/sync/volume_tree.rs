@@ -201,6 +201,14 @@ impl Tree for VolumeTree<'_> {
         found.ok_or(Failure::Volume(Code::NotFound.into()))
     }
 
+    fn lookup(&self, dir: &VolumeDir, name: &CStr) -> std::result::Result<Option<Name>, Failure> {
+        match self.volume.lookup(dir.ino, name.to_bytes()) {
+            Ok((Ino(ino), kind)) => Ok(Some(Name { name: name.to_owned(), kind, ino })),
+            Err(error) if error.code() == Code::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn nodes(&self, _: &VolumeDir, names: &[&Name]) -> std::result::Result<Vec<Option<Node>>, Failure> {
         let inos: Vec<Ino> = names.iter().map(|name| Ino(name.ino)).collect();
         let described = self.volume.describe_inodes(&inos)?;

@@ -6,7 +6,7 @@ use crate::running::queue::Queue;
 use crate::sync::difference::Change;
 use crate::sync::effect::{Effect, There};
 use crate::sync::failure::Failure;
-use crate::sync::fingerprint::Fingerprint;
+use crate::sync::fingerprint::{Fingerprint, NameParts};
 use crate::sync::listing::{Listing, Segment};
 use crate::sync::node::{Name, Node};
 use crate::sync::pair::{Pair, Sides};
@@ -17,6 +17,7 @@ use lanefs::FileKind;
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Most names of one directory in one task; further ones become tasks for other threads.
 pub(super) const TASK_NAMES: usize = 256;
@@ -94,6 +95,13 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     fn matched(&self, buffers: &mut Buffers, pair: &Pair<A, B>) -> Result<Matched, (WhichTree, Failure)> {
         let in_a = |failure| (WhichTree::A, failure);
         let in_b = |failure| (WhichTree::B, failure);
+        let is_walked = buffers.walked.is_of(pair.a.1.meta.id);
+        if let Some(changed) = buffers.walked.changed().filter(|_| is_walked)
+            && let Some(b) = &pair.b
+        {
+            let both = self.changed_names(buffers, b, changed).map_err(in_b)?;
+            return Ok((both, Listing::default()));
+        }
         // A path takes a step for each level above, which a deep chain would have in each directory.
         let needs_path = pair.part == ComparedPart::Way || !self.options.filter.is_empty();
         let mut path = if needs_path { pair.path(b"") } else { Vec::new() };
@@ -112,12 +120,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
             is_aside || self.options.filter.leaves_out(&path, kind == FileKind::Directory)
         };
         let mut both = Listing::default();
-        let mut add = |name: &CStr, kind: FileKind, ino: u64| {
-            if !leaves_out(name, kind) {
-                both.push(name, kind, ino);
+        if is_walked {
+            for (name, node) in buffers.walked.iter().filter(|(name, node)| !leaves_out(name, node.meta.kind))
+            {
+                both.push_with_file(name, node, None);
             }
-        };
-        self.a.names(self.job, buffers, &pair.a.0, &mut add).map_err(in_a)?;
+            buffers.walked.clear();
+        } else {
+            let mut add = |name: &CStr, kind: FileKind, ino: u64| {
+                if !leaves_out(name, kind) {
+                    both.push(name, kind, ino);
+                }
+            };
+            self.a.names(self.job, buffers, &pair.a.0, &mut add).map_err(in_a)?;
+        }
         let mut removed = Listing::default();
         let (Some(b), Some(_)) = (&pair.b, &pair.old) else { return Ok((both, removed)) };
         let mut matcher = both.matcher().map_err(in_a)?;
@@ -133,6 +149,31 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         Ok((matcher.into_listing(), removed))
     }
 
+    /// The names of a directory that has the same names as after the last sync: those which may be of files
+    /// that have changed since, each with the one of `b`. The others are passed over.
+    fn changed_names(
+        &self,
+        buffers: &mut Buffers,
+        b: &B::Dir,
+        changed: NameParts,
+    ) -> Result<Listing, Failure> {
+        let mut walked = std::mem::take(&mut buffers.walked);
+        let (mut both, mut passed_over) = (Listing::default(), 0);
+        for (name, node) in walked.iter() {
+            // A directory is looked at in any case, and tells itself whether it has changed.
+            if node.meta.kind == FileKind::Directory || changed.has(name.to_bytes()) {
+                both.push_with_file(name, node, self.b.lookup(b, name)?.as_ref());
+            } else {
+                passed_over += 1;
+            }
+        }
+        walked.clear();
+        buffers.walked = walked;
+        self.job.counters.compared.fetch_add(passed_over, Relaxed);
+        self.tally.pass_over(passed_over);
+        Ok(both)
+    }
+
     pub(super) fn names(
         &self,
         queue: &Queue<Task<A, B>>,
@@ -144,7 +185,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if self.job.should_stop() {
             return;
         }
-        let mut names: Vec<Both> = segment.names(range).map(|(a, b)| Both { a, b, old: None }).collect();
+        let both = |(a, b, node)| Both { a, b, node, open: None, old: None };
+        let mut names: Vec<Both<A>> = segment.names_with_files(range).map(both).collect();
         self.describe(pair, &mut names);
         for both in names {
             if self.job.should_stop() {
@@ -157,9 +199,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Finds the files of `b` for the names of a task, in one call. A file that makes it fail is named when
     /// it is its turn.
-    fn describe(&self, pair: &Pair<A, B>, names: &mut [Both]) {
+    fn describe(&self, pair: &Pair<A, B>, names: &mut [Both<A>]) {
         let Some(dir) = &pair.b else { return };
         let there: Vec<&Name> = names.iter().filter_map(|both| both.b.as_ref()).collect();
+        if there.is_empty() {
+            return;
+        }
         let Ok(nodes) = self.b.nodes(dir, &there) else { return };
         for (both, node) in names.iter_mut().filter(|both| both.b.is_some()).zip(nodes) {
             both.old = node.map(Box::new);
@@ -167,7 +212,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// The file of `b` that has a name, if it is not a directory, as it was before the sync.
-    pub(super) fn there(&self, pair: &Pair<A, B>, both: &Both) -> Result<Option<Node>, Failure> {
+    pub(super) fn there(&self, pair: &Pair<A, B>, both: &Both<A>) -> Result<Option<Node>, Failure> {
         match (&both.b, &pair.b) {
             (Some(name), Some(dir)) if !name.is_dir() => {
                 let old = self.old(dir, name, both)?;
@@ -178,23 +223,44 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// The file that has a name in `b`.
-    fn old(&self, dir: &B::Dir, name: &Name, both: &Both) -> Result<Node, Failure> {
+    fn old(&self, dir: &B::Dir, name: &Name, both: &Both<A>) -> Result<Node, Failure> {
         both.old.as_deref().copied().map_or_else(|| self.b.node(dir, name), Ok)
     }
 
-    fn name(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>, both: Both) {
-        let path = || pair.path(both.a.name.to_bytes());
-        let node = match self.a.node(&pair.a.0, &both.a) {
+    /// The file that a name has in `a`. One that is new there is opened at once: that tells its attributes.
+    fn node(&self, pair: &Pair<A, B>, both: &mut Both<A>) -> Result<Node, Failure> {
+        if let Some(node) = both.node.take() {
+            return Ok(*node);
+        }
+        let is_new_file = both.b.is_none() && pair.old.is_none() && both.a.kind == FileKind::File;
+        if E::CHANGES
+            && is_new_file
+            && let Some((file, node)) = self.a.open_unseen(&pair.a.0, &both.a.name)
+        {
+            both.open = Some(file);
+            return Ok(node);
+        }
+        self.a.node(&pair.a.0, &both.a)
+    }
+
+    fn name(
+        &self,
+        queue: &Queue<Task<A, B>>,
+        buffers: &mut Buffers,
+        pair: &Arc<Pair<A, B>>,
+        mut both: Both<A>,
+    ) {
+        let node = match self.node(pair, &mut both) {
             Ok(node) => node,
             Err(failure) => {
-                self.failed(&path(), WhichTree::A, failure);
+                self.failed(&pair.path(both.a.name.to_bytes()), WhichTree::A, failure);
                 return self.drop_doubtful(buffers, pair, &both);
             }
         };
         self.add_to_fingerprint(pair, &both.a.name, &node);
         if self.options.skip.contains(&node.meta.id) {
             pair.with_fingerprint(Fingerprint::spoil);
-            let path = shown(&self.a.path(&path()));
+            let path = shown(&self.a.path(&pair.path(both.a.name.to_bytes())));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
         if let Some(both) = self.set_new_aside(pair, both, &node)
@@ -212,7 +278,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        both: Both,
+        both: Both<A>,
         node: Node,
     ) {
         if self.is_in_the_way(pair, &both) {
@@ -235,6 +301,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         match waits {
             true => {
                 pair.tasks.add();
+                let both = Both { open: None, ..both };
                 self.waiting.lock().push(Waiting { pair: pair.clone(), both, node });
             }
             false => self.file(buffers, pair, &both, &node),
@@ -242,7 +309,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Reports a name of `b` that is left out, where `a` has one of another type that is not.
-    fn is_in_the_way(&self, pair: &Pair<A, B>, both: &Both) -> bool {
+    fn is_in_the_way(&self, pair: &Pair<A, B>, both: &Both<A>) -> bool {
         let Some(there) = both.b.as_ref().filter(|there| there.is_dir() != both.a.is_dir()) else {
             return false;
         };
@@ -256,7 +323,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
 
     /// Removes a name of `b` in a directory that had another name, after a failure: its file has not been
     /// compared, and later syncs would trust its size and time.
-    pub(super) fn drop_doubtful(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both) {
+    pub(super) fn drop_doubtful(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both<A>) {
         if let Some(name) = both.b.as_ref().filter(|_| pair.reads_content)
             && !self.job.should_stop()
             && !self.removed(buffers, pair, name)
@@ -270,7 +337,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
     ) -> Option<Arc<Pair<A, B>>> {
         let name = both.a.name.to_bytes();

@@ -2,7 +2,7 @@
 
 use super::{Both, Engine, WhichTree};
 use crate::sync::difference::{Aspects, Change};
-use crate::sync::effect::{Effect, There};
+use crate::sync::effect::{Effect, Found, There};
 use crate::sync::failure::Failure;
 use crate::sync::fingerprint::Fingerprint;
 use crate::sync::links::First;
@@ -22,7 +22,7 @@ enum Place {
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Compares a name, and makes it the same.
-    pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both, node: &Node) {
+    pub(super) fn file(&self, buffers: &mut Buffers, pair: &Pair<A, B>, both: &Both<A>, node: &Node) {
         let there = match self.there(pair, both) {
             Ok(there) => there,
             Err(failure) => {
@@ -74,7 +74,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
         there: Option<Node>,
     ) -> Place {
@@ -94,7 +94,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
         place: Place,
     ) -> Option<First> {
@@ -123,7 +123,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         };
         let name = both.a.name.to_bytes();
         let path = || self.a.path(&pair.path(name));
-        let found = self.found(&pair.a.0, &both.a, node, &path);
+        let found = Found { file: both.open.as_ref(), ..self.found(&pair.a.0, &both.a, node, &path) };
         let made = self.effect.put(buffers, &found, pair.b.as_ref(), there, &self.room())?;
         pair.touch();
         self.file_differs(pair.path(name), node, change);
@@ -135,7 +135,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
         old: &Node,
     ) -> Option<Aspects> {
@@ -161,7 +161,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        both: &Both,
+        both: &Both<A>,
         (node, old): (&Node, &Node),
         aspects: Aspects,
     ) -> Option<First> {
@@ -204,7 +204,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         &self,
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
         place: Place,
         first: &First,

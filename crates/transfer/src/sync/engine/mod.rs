@@ -11,6 +11,7 @@ mod recorded;
 mod removal;
 mod renames;
 mod set_aside;
+mod slices;
 
 use super::difference::{Aspects, Change, Difference};
 use super::effect::{Effect, Found};
@@ -35,6 +36,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use recorded::Below;
+use slices::WalkSlice;
 
 pub(super) use recorded::Recording;
 pub(super) use set_aside::Apart;
@@ -69,7 +71,7 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
 /// A name that waits for others.
 pub(super) struct Waiting<A: Tree, B: Tree> {
     pair: Arc<Pair<A, B>>,
-    both: Both,
+    both: Both<A>,
     node: Node,
 }
 
@@ -92,9 +94,13 @@ impl<A: Tree, B: Tree> OldEntry<A, B> {
 }
 
 /// A name of `a`, and the same of `b`. There are as many at a time as a task has names.
-pub(super) struct Both {
+pub(super) struct Both<A: Tree> {
     a: Name,
     b: Option<Name>,
+    /// The file of `a`, where a walk has read it already.
+    node: Option<Box<Node>>,
+    /// The file of `a` where it is open already, until the name is done.
+    open: Option<A::File>,
     /// The file of `b`, once it is known.
     old: Option<Box<Node>>,
 }
@@ -111,6 +117,8 @@ pub(super) enum Task<A: Tree, B: Tree> {
     Several(Vec<Task<A, B>>),
     /// A directory in one that is as the last sync has found it.
     Below(Box<Below<A, B>>),
+    /// Some names of a directory, which are walked for its fingerprint.
+    Slice(WalkSlice<A, B>),
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
@@ -155,6 +163,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     }
                     // The directory above waits for this one.
                     self.end_task(buffers, pair.unwrap_or(above));
+                }
+                Task::Slice(slice) => {
+                    self.slice(queue, buffers, &slice);
+                    self.end_task(buffers, slice.pair());
                 }
                 Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
                 Task::New(names) => names.into_iter().for_each(|name| self.new_name(queue, buffers, name)),
@@ -309,6 +321,6 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         node: &'f Node,
         path: &'f dyn Fn() -> Vec<u8>,
     ) -> Found<'f, A> {
-        Found { dir, name: &name.name, node, path }
+        Found { dir, name: &name.name, node, file: None, path }
     }
 }

@@ -46,15 +46,22 @@ impl<A: Tree, B: Tree> Below<A, B> {
 
 /// The findings of a walk over the names of a directory.
 #[derive(Default)]
-struct Names {
+pub(super) struct NamesInWalk {
     /// Number of those that are not directories.
     files: u64,
     directories: Vec<(CString, Node)>,
     has_too_many: bool,
 }
 
-impl Names {
-    fn add(&mut self, name: &CStr, node: &Node) {
+impl NamesInWalk {
+    /// Adds what a walk over other names of the directory has found.
+    pub(super) fn join(&mut self, more: NamesInWalk) {
+        self.files += more.files;
+        self.directories.extend(more.directories);
+        self.has_too_many |= more.has_too_many || self.directories.len() > MOST_BELOW;
+    }
+
+    pub(super) fn add(&mut self, name: &CStr, node: &Node) {
         if node.meta.kind != FileKind::Directory {
             self.files += 1;
         } else if self.directories.len() < MOST_BELOW {
@@ -76,19 +83,47 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     ) -> bool {
         let Some((recording, known)) = self.recorded(pair) else { return false };
         let last = recording.last;
-        let (mut fingerprint, mut names) = (last.fingerprint(&pair.a.1.meta), Names::default());
-        let walked = self.a.each_node(self.job, buffers, &pair.a.0, &mut |name, node| {
+        let (mut fingerprint, mut names) = (last.fingerprint(&pair.a.1.meta), NamesInWalk::default());
+        let mut walked = std::mem::take(&mut buffers.walked);
+        walked.begin(pair.a.1.meta.id);
+        let outcome = self.a.each_node(self.job, buffers, &pair.a.0, &mut |name, node| {
             last.add_name(&mut fingerprint, name.to_bytes(), &node.meta);
             names.add(name, node);
+            walked.push(name, node);
         });
-        if walked.is_err() || names.has_too_many || fingerprint.value() != known.fingerprint {
+        if outcome.is_err() {
+            return false;
+        }
+        let passes = self.passes_over(queue, pair, (recording, known), fingerprint.value(), names);
+        if passes {
+            walked.clear();
+        } else {
+            // It is compared by what the walk has read.
+            let changed = fingerprint.changed_parts(last.parts(known));
+            walked.end(fingerprint, changed);
+        }
+        buffers.walked = walked;
+        passes
+    }
+
+    /// Passes over a directory whose names have this fingerprint; false where it has to be compared.
+    pub(super) fn passes_over(
+        &self,
+        queue: &Queue<Task<A, B>>,
+        pair: &Arc<Pair<A, B>>,
+        (recording, known): (Recording<'_>, SyncedDir),
+        fingerprint: u128,
+        names: NamesInWalk,
+    ) -> bool {
+        let last = recording.last;
+        if names.has_too_many || fingerprint != known.fingerprint || fingerprint == 0 {
             return false;
         }
         let Some(below) = self.directories_below(last, pair, names.directories) else { return false };
         self.job.counters.compared.fetch_add(names.files, Relaxed);
         self.tally.pass_over(names.files + 1);
         if recording.is_made {
-            last.add(known);
+            last.keep(known);
         }
         for below in below {
             pair.tasks.add();
@@ -98,14 +133,15 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// The record of a directory, if it counts.
-    fn recorded(&self, pair: &Pair<A, B>) -> Option<(Recording<'_>, SyncedDir)> {
+    pub(super) fn recorded(&self, pair: &Pair<A, B>) -> Option<(Recording<'_>, SyncedDir)> {
         let recording = self.recording.filter(|recording| recording.is_used)?;
         let (meta, b) = (&pair.a.1.meta, pair.b.as_ref()?);
         // One that had another name is compared with its content.
         let is_whole = pair.part == ComparedPart::All && !pair.reads_content;
         pair.old.filter(|_| is_whole && meta.id.dev == recording.dev)?;
         let known = recording.last.find(meta.id.ino)?;
-        let is_known = known.volume == self.b.number(b) && known.fingerprint != 0;
+        let is_told = known.fingerprint != 0 || !recording.last.parts(known).is_empty();
+        let is_known = known.volume == self.b.number(b) && is_told;
         is_known.then_some((recording, known))
     }
 
@@ -155,13 +191,14 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Begins the fingerprint of a directory that is compared.
-    pub(super) fn begin_fingerprint(&self, pair: &Pair<A, B>) {
+    fn begin_fingerprint(&self, buffers: &mut Buffers, pair: &Pair<A, B>) {
         if let Some(recording) = self.recording.filter(|recording| recording.is_made)
             && pair.b.is_some()
             && pair.part == ComparedPart::All
             && pair.a.1.meta.id.dev == recording.dev
         {
-            pair.begin_fingerprint(recording.last.fingerprint(&pair.a.1.meta));
+            let of_walk = buffers.walked.take_fingerprint(pair.a.1.meta.id);
+            pair.begin_fingerprint(of_walk.unwrap_or_else(|| recording.last.fingerprint(&pair.a.1.meta)));
         }
     }
 
@@ -179,7 +216,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if let (Some(recording), Some(b)) = (&self.recording, &pair.b) {
             let (host, volume) = (pair.a.1.meta.id.ino, self.b.number(b));
             pair.with_fingerprint(|fingerprint| {
-                recording.last.add(SyncedDir { host, volume, fingerprint: fingerprint.value() });
+                let dir = SyncedDir { host, volume, fingerprint: fingerprint.value() };
+                recording.last.add(dir, &fingerprint.parts());
             });
         }
     }
@@ -187,9 +225,20 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Counts a directory as compared, and compares it unless it is as the last sync has found it.
     pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
         count(&self.job.counters.compared);
-        if !self.is_as_synced(queue, buffers, pair) {
-            self.begin_fingerprint(pair);
-            self.compared_directory(queue, buffers, pair);
+        buffers.walked.clear();
+        if !self.is_walked_in_slices(queue, buffers, pair) && !self.is_as_synced(queue, buffers, pair) {
+            self.compare_walked(queue, buffers, pair);
         }
+    }
+
+    /// Compares a directory that is not as the last sync has found it.
+    pub(super) fn compare_walked(
+        &self,
+        queue: &Queue<Task<A, B>>,
+        buffers: &mut Buffers,
+        pair: &Arc<Pair<A, B>>,
+    ) {
+        self.begin_fingerprint(buffers, pair);
+        self.compared_directory(queue, buffers, pair);
     }
 }

@@ -128,7 +128,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
     ) -> bool {
         matches!(self.renamed(queue, buffers, pair, both, node), Origin::Renamed)
@@ -140,7 +140,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
     ) -> Origin {
         if node.meta.kind == FileKind::Directory {
@@ -214,7 +214,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,
         pair: &Arc<Pair<A, B>>,
-        both: &Both,
+        both: &Both<A>,
         node: &Node,
     ) -> Origin {
         let name = both.a.name.to_bytes();

@@ -151,7 +151,12 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     }
 
     /// Sets aside a name that `b` lacks, if an old name may belong to it. Returns it otherwise.
-    pub(super) fn set_new_aside(&self, pair: &Arc<Pair<A, B>>, both: Both, node: &Node) -> Option<Both> {
+    pub(super) fn set_new_aside(
+        &self,
+        pair: &Arc<Pair<A, B>>,
+        both: Both<A>,
+        node: &Node,
+    ) -> Option<Both<A>> {
         let is_new = both.b.is_none() && pair.b.is_some() && pair.old.is_some();
         let may_move = both.a.is_dir() && self.is_entered(pair, node) || is_movable_file(node);
         if !is_new || !may_move || !self.finds_renames() {

@@ -45,11 +45,7 @@ impl<A: Source> IntoVolume<'_, A> {
                 return Ok((Made { id: Some(id(ino)), dir }, &counters.directories));
             }
             FileKind::File => {
-                let small = match there {
-                    There::Nothing => self.make_small(buffers, found, target)?,
-                    There::File | There::EmptyDirectory => None,
-                };
-                let ino = match small {
+                let ino = match self.make_small(buffers, found, target, there)? {
                     Some(ino) => ino,
                     None => self.make_apart(buffers, found, target, there)?,
                 };
@@ -75,49 +71,107 @@ impl<A: Source> IntoVolume<'_, A> {
         placed.map(|()| attr.ino)
     }
 
-    /// Makes a small file at once under its name, with its content; `None` where that is not possible.
+    /// Makes a small file at once, with its content and attributes; `None` where that is not possible.
     fn make_small(
         &self,
         buffers: &mut Buffers,
         found: &Found<'_, A>,
         target: TargetDir,
+        there: There,
     ) -> Result<Option<Ino>, Failure> {
         if found.node.meta.size > SMALL_BYTES || found.node.meta.may_have_holes() {
             return Ok(None);
         }
-        let (file, node) = self.a.open(found.dir, found.name, found.node)?;
+        let opened;
+        let (file, node) = match found.file {
+            Some(file) => (file, *found.node),
+            None => {
+                opened = self.a.open(found.dir, found.name, found.node)?;
+                (&opened.0, opened.1)
+            }
+        };
         if node.meta.kind != FileKind::File || node.meta.size > SMALL_BYTES {
             return Ok(None);
         }
-        let Some(data) = self.a.read_whole(&file, &node)? else { return Ok(None) };
-        let xattrs = self.a.xattrs_of(buffers, &file)?;
-        let name = found.name.to_bytes();
-        // In one step, beside other threads. The volume of another process has no such step.
+        let xattrs = self.a.xattrs_of(buffers, file)?;
         let is_plain = xattrs.is_empty() && target.is_plain();
-        if is_plain
-            && let Some(made) = self.volume.create_whole(target.ino, name, &data, &attributes_of(&node))?
-        {
-            self.job.counters.bytes.fetch_add(data.len() as u64, Relaxed);
-            return Ok(Some(made.ino));
+        if !is_plain && there != There::Nothing {
+            return Ok(None);
         }
-        let create = Change::Create { path: name, perm: UNFINISHED, data: &data };
+        let Some(data) = self.a.read_whole(file, &node)? else { return Ok(None) };
+        let whole = match is_plain {
+            true => self.make_whole(target, found.name.to_bytes(), there, &data, &attributes_of(&node))?,
+            false => None,
+        };
+        let ino = match (whole, there) {
+            (Some(ino), _) => ino,
+            (None, There::Nothing) => match self.make_finished(found, &node, target, &data, &xattrs)? {
+                Some(ino) => ino,
+                None => return Ok(None),
+            },
+            (None, _) => return Ok(None),
+        };
+        self.job.counters.bytes.fetch_add(data.len() as u64, Relaxed);
+        Ok(Some(ino))
+    }
+
+    /// Makes a file with its content and attributes in one step, beside other threads, and puts it in the
+    /// place of what is there in another one. `None` where it does not go: the volume of another process has
+    /// no such step.
+    fn make_whole(
+        &self,
+        target: TargetDir,
+        name: &[u8],
+        there: There,
+        data: &[u8],
+        set: &SetAttr,
+    ) -> Result<Option<Ino>, Failure> {
+        if there == There::Nothing {
+            return Ok(self.volume.create_whole(target.ino, name, data, set)?.map(|made| made.ino));
+        }
+        loop {
+            let temporary = temporary_name();
+            match self.volume.create_whole(target.ino, &temporary, data, set) {
+                Ok(None) => return Ok(None),
+                Ok(Some(made)) => {
+                    let placed = self.put_in_place(target, &temporary, name, there, false);
+                    if placed.is_err() {
+                        let _ = self.volume.unlink(target.ino, &temporary);
+                    }
+                    return placed.map(|()| Some(made.ino));
+                }
+                Err(error) if error.code() == Code::Exists => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Makes a small file under its name, which nothing has, and gives it its attributes.
+    fn make_finished(
+        &self,
+        found: &Found<'_, A>,
+        node: &Node,
+        target: TargetDir,
+        data: &[u8],
+        xattrs: &Xattrs,
+    ) -> Result<Option<Ino>, Failure> {
+        let name = found.name.to_bytes();
+        let create = Change::Create { path: name, perm: UNFINISHED, data };
         let made = self.volume.apply(target.ino, &[create])?;
         let ino = match made.first().map(|made| (made.code, made.ino)) {
             Some((Code::Success, Some(ino))) => ino,
             Some((code, _)) => return Err(Failure::Volume(code.into())),
             None => return Ok(None),
         };
-        let found = Found { node: &node, ..*found };
+        let found = Found { node, ..*found };
         let finished = target
             .take_inherited(self.volume, ino, FileKind::File)
             .map_err(Failure::from)
-            .and_then(|()| self.finish(&found, ino, &xattrs, None));
+            .and_then(|()| self.finish(&found, ino, xattrs, None));
         if finished.is_err() {
             let _ = self.volume.unlink(target.ino, name);
         }
-        finished?;
-        self.job.counters.bytes.fetch_add(data.len() as u64, Relaxed);
-        Ok(Some(ino))
+        finished.map(|()| Some(ino))
     }
 
     /// Makes a file under a temporary name, and puts it in its place once it is complete.

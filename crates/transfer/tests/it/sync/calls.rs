@@ -158,3 +158,50 @@ fn a_name_that_gets_another_file_is_never_without_one() {
     assert_clean(&sync_with(&watched, &tree, &options).0.report);
     assert_volume_has(&watched.0, &tree);
 }
+
+/// A volume that counts the files that come in one step.
+struct WholeFiles(Volume, AtomicUsize);
+
+impl FileSystem for WholeFiles {
+    other_calls!();
+    delegate! {
+        readdir(dir: Ino, cookie: u64, max: usize) -> Vec<DirEntry>;
+        unlink(dir: Ino, name: &[u8]) -> ();
+    }
+
+    fn create_whole(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        content: &[u8],
+        set: &SetAttr,
+    ) -> lanefs::Result<Option<Attr>> {
+        self.1.fetch_add(1, Relaxed);
+        FileSystem::create_whole(&self.0, dir, name, content, set)
+    }
+}
+
+#[test]
+fn a_small_file_comes_in_one_step_also_in_the_place_of_another_one() {
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let volume = WholeFiles(volume(64), AtomicUsize::new(0));
+    let files_of_a_sync = || {
+        assert_clean(&sync_with(&volume, &tree, &deleting()).0.report);
+        assert_volume_has(&volume.0, &tree);
+        volume.1.swap(0, Relaxed)
+    };
+    fs::write(tree.join("f"), "old").unwrap();
+    fs::write(tree.join("g"), "old").unwrap();
+    assert_eq!(files_of_a_sync(), 2);
+    fs::write(tree.join("f"), "newer").unwrap();
+    assert_eq!(files_of_a_sync(), 1);
+    fs::remove_file(tree.join("g")).unwrap();
+    fs::create_dir(tree.join("g")).unwrap();
+    assert_eq!(files_of_a_sync(), 0);
+    // The directory is in the way.
+    fs::remove_dir(tree.join("g")).unwrap();
+    fs::write(tree.join("g"), "file").unwrap();
+    assert_eq!(files_of_a_sync(), 1);
+}

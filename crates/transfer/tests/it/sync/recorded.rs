@@ -154,6 +154,32 @@ fn directories_that_are_as_they_were_are_passed_over() {
 }
 
 #[test]
+fn a_directory_that_is_open_is_synced_whatever_has_its_name() {
+    let Some(mut recorder) = Recorder::new() else { return };
+    let temp = tempfile::tempdir().unwrap();
+    let [tree, other, away] = ["tree", "other", "away"].map(|name| temp.path().join(name));
+    small_tree(&tree);
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("f"), "of the other directory").unwrap();
+    let volume = volume(64);
+    let top = HostTop::open(&tree, "cannot sync").unwrap();
+    fs::rename(&tree, &away).unwrap();
+    fs::rename(&other, &tree).unwrap();
+    settle();
+    let options = recorder.with(&deleting());
+    assert_eq!(top.id().ino, away.metadata().unwrap().ino());
+    let report = sync_tree(&volume, Side::Open(&top), b"/in", &options, &|_| (), control()).unwrap();
+    assert_clean(&report.report);
+    assert_volume_has(&volume, &away);
+    // The record is that of the directory which was open, too.
+    assert!(recorder.take(&options));
+    assert_eq!(recorder.compared(&volume, &away, &deleting()), [""; 0]);
+    let (report, _) = sync_with(&volume, &tree, &recorder.with(&deleting()));
+    assert_eq!(report.counts.passed_over, 0);
+    assert_volume_has(&volume, &tree);
+}
+
+#[test]
 fn each_change_of_the_tree_is_found() {
     let Some(mut recorder) = Recorder::new() else { return };
     let temp = tempfile::tempdir().unwrap();
@@ -197,6 +223,74 @@ fn each_change_of_the_tree_is_found() {
         assert_ne!(recorder.sync(&volume, &tree, &deleting()), [""; 0], "{what}");
         assert_volume_has(&volume, &tree);
         assert_eq!(recorder.sync(&volume, &tree, &deleting()), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn of_a_large_directory_few_files_are_compared_while_its_names_are_the_same() {
+    let Some(mut recorder) = Recorder::new() else { return };
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    fs::create_dir_all(tree.join("d/e")).unwrap();
+    for number in 0..64 {
+        fs::write(tree.join(format!("d/{number}")), vec![7; 100 + number]).unwrap();
+        fs::write(tree.join(format!("d/e/{number}")), vec![7; 200 + number]).unwrap();
+    }
+    let volume = volume(64);
+    recorder.sync(&volume, &tree, &deleting());
+    let at = |name: &str| tree.join(name);
+    let edits: [(&str, u64, &dyn Fn()); 9] = [
+        ("content", 20, &|| fs::write(at("d/5"), "longer").unwrap()),
+        ("a mode", 20, &|| fs::set_permissions(at("d/6"), fs::Permissions::from_mode(0o600)).unwrap()),
+        ("an attribute", 20, &|| set_xattr(&at("d/e/7"), "user.of")),
+        ("two files", 40, &|| ["d/8", "d/e/9"].iter().for_each(|name| fs::write(at(name), "two").unwrap())),
+        ("all files", 200, &|| (0..64).for_each(|name| fs::write(at(&format!("d/{name}")), "all").unwrap())),
+        ("a second name elsewhere", 200, &|| fs::hard_link(at("d/10"), at("second")).unwrap()),
+        ("a name more", 200, &|| fs::write(at("d/new"), "new").unwrap()),
+        ("a name less, and another content", 200, &|| {
+            fs::remove_file(at("d/new")).unwrap();
+            fs::write(at("d/11"), "other").unwrap();
+        }),
+        ("a name for another one", 200, &|| fs::rename(at("d/e/12"), at("d/e/renamed")).unwrap()),
+    ];
+    for (what, most, edit) in edits {
+        edit();
+        settle();
+        let options = recorder.with(&deleting());
+        let (report, lines) = sync_with(&volume, &tree, &options);
+        assert_clean(&report.report);
+        assert!(recorder.take(&options) && lines != [""; 0], "{what}");
+        let compared = report.counts.compared - report.counts.passed_over;
+        assert!(compared <= most, "{what}: {compared} compared");
+        assert_volume_has(&volume, &tree);
+        assert_eq!(recorder.sync(&volume, &tree, &deleting()), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn a_directory_of_very_many_names_is_walked_by_several_threads() {
+    let Some(mut recorder) = Recorder::new() else { return };
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    let name = |number: usize| format!("wide/a-name-of-forty-bytes-with-its-number-{number:05}");
+    fs::create_dir_all(tree.join("wide/d/e")).unwrap();
+    (0..7000).for_each(|number| fs::write(tree.join(name(number)), "").unwrap());
+    let volume = volume(64);
+    let options = SyncOptions { threads: Some(4), ..deleting() };
+    recorder.sync(&volume, &tree, &options);
+    let (report, _) = sync_with(&volume, &tree, &recorder.with(&options));
+    assert_eq!((report.counts.compared, report.counts.passed_over), (7004, 7004));
+    let edits: [&dyn Fn(); 4] = [
+        &|| fs::write(tree.join(name(6999)), "content").unwrap(),
+        &|| fs::remove_file(tree.join(name(2500))).unwrap(),
+        &|| fs::write(tree.join("wide/d/e/f"), "below").unwrap(),
+        &|| fs::rename(tree.join("wide/d"), tree.join("wide/renamed")).unwrap(),
+    ];
+    for edit in edits {
+        edit();
+        assert_ne!(recorder.sync(&volume, &tree, &options), [""; 0]);
+        assert_volume_has(&volume, &tree);
+        assert_eq!(recorder.sync(&volume, &tree, &options), [""; 0]);
     }
 }
 
