@@ -28,6 +28,8 @@ impl Volume {
         for _ in 0..2 {
             let mut is_too_large = false;
             let made = self.change_data(|edit, plan| {
+                // An attempt that is repeated may end before the question.
+                is_too_large = false;
                 let node = namespace::create(edit, caller, dir.0, name, FileKind::File, UNSEEN, 0)?;
                 data::write(edit, node, 0, content, plan)?;
                 attr::set(edit, caller, node, set, plan)?;

@@ -197,6 +197,8 @@ impl Volume {
         for _ in 0..2 {
             let mut is_too_large = false;
             let done = self.change_data(|edit, plan| {
+                // An attempt that is repeated may end before the question.
+                is_too_large = false;
                 let node = regular(edit.core, ino)?;
                 data::truncate(edit, node, 0, plan)?;
                 data::write(edit, node, 0, content, plan)?;
@@ -231,6 +233,8 @@ impl Volume {
     fn put_at_once(&self, target: &Target<'_>, content: &[u8]) -> Result<Option<Attr>> {
         let mut is_too_large = false;
         let done = self.change_data(|edit, plan| {
+            // An attempt that is repeated may end before the question.
+            is_too_large = false;
             let place = target.place(edit)?;
             let node = place.empty(edit, target.perm, plan)?;
             data::write(edit, node, 0, content, plan)?;
