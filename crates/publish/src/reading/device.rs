@@ -253,6 +253,10 @@ impl Device for VersionDevice {
         errors.into_result()
     }
 
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
+        VersionDevice { read_ahead: None, ..self.clone() }.read_many(requests)
+    }
+
     fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }

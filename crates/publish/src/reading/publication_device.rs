@@ -65,6 +65,10 @@ impl Device for PublicationDevice {
         self.below().read_many(requests)
     }
 
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        self.below().read_batch(requests)
+    }
+
     fn write_at(&self, _at: u64, _data: IoBuf<'_>) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
