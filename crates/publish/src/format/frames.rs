@@ -178,7 +178,7 @@ mod tests {
         );
         assert_eq!(with(0, first - 1), Err("has frames that are not as long together as the piece"));
         assert_eq!(parse(&stored, &index[1..]), Err(CUT_OFF));
-        assert_eq!(parse(&stored, &[index, &[0]].concat()), Err("has bytes behind its end"));
+        assert_eq!(parse(&stored, &[index, &[0]].concat()), Err("has bytes after its end"));
         assert!(unpack(&stored, &packed.bytes[..3], &Arc::default()).is_err());
         let short = Stored { bytes: index.len() as u32, ..stored };
         assert!(short.checked(256 << 10).is_err(), "an index, and no frames");

@@ -32,7 +32,7 @@ impl<'b> Input<'b> {
 
     /// Checks that nothing is left.
     pub(crate) fn end(&self) -> Result<(), Bad> {
-        if self.0.is_empty() { Ok(()) } else { Err("has bytes behind its end") }
+        if self.0.is_empty() { Ok(()) } else { Err("has bytes after its end") }
     }
 }
 
