@@ -21,7 +21,7 @@ struct FirstBlocks {
 }
 
 impl PackOrder {
-    /// Takes ranges of bytes of a volume in the order in which they are read. What lies outside the volume is
+    /// Takes ranges of bytes of a volume in the order in which they are read. Bytes outside the volume are
     /// left out.
     pub(super) fn new(ranges: &[Range<u64>], volume_bytes: u64) -> Self {
         let mut windows: HashMap<u64, FirstBlocks> = HashMap::new();
