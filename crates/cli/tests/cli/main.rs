@@ -33,6 +33,7 @@ mod publish;
 mod pull;
 mod raw;
 mod remote;
+mod requests;
 mod security;
 #[path = "../../../stores/tests/support/mod.rs"]
 mod server;

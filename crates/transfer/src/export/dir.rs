@@ -2,8 +2,8 @@
 
 use crate::on_host::hostdir::HostDir;
 use crate::running::pending_tasks::PendingTasks;
-use lanefs::Attr;
 use lanefs::path::join;
+use lanefs::{Attr, Ino};
 use std::sync::Arc;
 
 /// A directory of which a part is still to be exported.
@@ -45,6 +45,12 @@ impl ExportDir {
         }
         path
     }
+}
+
+/// Entries of a directory that are not directories.
+pub(super) struct NamesOf {
+    pub(super) dir: Arc<ExportDir>,
+    pub(super) names: Vec<(Ino, Vec<u8>)>,
 }
 
 impl Drop for ExportDir {
