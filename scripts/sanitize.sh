@@ -120,7 +120,7 @@ part_asan() {
 
 # ---- fuzzing
 
-TARGETS="image journal archive words control answers"
+TARGETS="image journal archive words control answers publication"
 
 # Kept inputs first, then new ones for FUZZ_SECONDS. New inputs stay below the target folder.
 part_fuzz() {

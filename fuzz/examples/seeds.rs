@@ -1,10 +1,17 @@
 //! Writes the seed corpora again: `cargo run --example seeds` in `fuzz/`. It runs `xz`, `bzip2` and `lz4`.
 
-use lanefs::{Caller, InodeSize, SetAttr, Volume, XattrMode};
+use lanefs::{Access, Caller, CreateOptions, InodeSize, MemoryDevice, SetAttr, Volume, XattrMode};
+use lanefs_publish::{
+    Directory, JoinOptions, PublishOptions, Receipt, family_seed, join, publish_shard, testing,
+};
 use lanefs_testkit::volume::options;
 use lanefs_transfer::{ArchiveTarget, Control, ExportOptions, Silent, export_archive};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+
+/// Size of a shard.
+const SHARD_BYTES: u64 = 16 << 20;
 
 fn archives(folder: &Path) {
     let volume =
@@ -61,6 +68,33 @@ fn control(folder: &Path) {
     }
 }
 
+/// A root of a join with two shards, and a piece in frames.
+fn publication(folder: &Path) {
+    let home = tempfile::tempdir().expect("a directory");
+    let store = Arc::new(Directory::new(home.path()));
+    let publish_options = PublishOptions { level: 3, now: 5, ..PublishOptions::default() };
+    let receipt = |prefix: &str| {
+        let (seed, uuid) = (Some(family_seed("seeds")), Some([prefix.len() as u8; 16]));
+        let options = CreateOptions { seed, uuid, ..options(SHARD_BYTES, InodeSize::B256) };
+        let device = MemoryDevice::new(vec![0; SHARD_BYTES as usize]);
+        let volume = Volume::create_device(Box::new(device.clone()), &options).expect("a volume");
+        volume.mkdir_all("/d", 0o755).expect("a directory");
+        volume.close().expect("closed");
+        let volume = Volume::open_device(Box::new(device), Access::Read).expect("a volume");
+        let shard = publish_shard(&volume, store.clone(), &publish_options, &|_, _| true).expect("a shard");
+        let (version, uuid) = (shard.version, shard.facts.uuid);
+        Receipt { prefix: prefix.into(), version, uuid, files: 1, bytes: 4096 }
+    };
+    let receipts = [receipt("/a"), receipt("/a/d")];
+    let options = JoinOptions { now: 7, ..JoinOptions::default() };
+    let joined = join(store.clone(), "latest", &receipts, &options, &|_, _| true).expect("a join");
+    for (name, version) in [("join", joined.version), ("shard", receipts[0].version)] {
+        let root = home.path().join(format!("versions/{version}"));
+        std::fs::copy(root, folder.join(name)).expect("a seed");
+    }
+    std::fs::write(folder.join("frames"), testing::frames_seed()).expect("a seed");
+}
+
 /// Numbers that fall on everything.
 fn noise(folder: &Path, count: u8, len: usize) {
     for seed in 0..count {
@@ -79,6 +113,7 @@ fn main() {
     };
     archives(&folder("archive"));
     control(&folder("control"));
+    publication(&folder("publication"));
     noise(&folder("image"), 8, 40);
     noise(&folder("journal"), 8, 40);
     noise(&folder("answers"), 8, 200);

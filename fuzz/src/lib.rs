@@ -8,6 +8,7 @@ mod control;
 mod image;
 mod input;
 mod journal;
+mod publication;
 mod words;
 
 pub use answers::answers;
@@ -15,4 +16,5 @@ pub use archive::archive;
 pub use control::control;
 pub use image::image;
 pub use journal::journal;
+pub use publication::publication;
 pub use words::words;

@@ -4,6 +4,7 @@ use crate::cli::{Cli, Program, VolumeCommand};
 use crate::commands::publish::Publish;
 use crate::commands::sync::watch::{self, Follow};
 use crate::commands::sync::{self, SyncTree};
+use crate::commands::warm::Warm;
 use crate::mount_helper;
 use crate::session::command::{AfterCommand, Command};
 use crate::session::context::Context;
@@ -25,8 +26,10 @@ pub fn main() -> ExitCode {
     }
     let code = match Cli::try_parse() {
         Ok(cli) => {
-            if let Program::Publish(publish) = &cli.command {
-                publish.explain_interrupts();
+            match &cli.command {
+                Program::Publish(publish) => publish.explain_interrupts(),
+                Program::Warm(_) => Warm::explain_interrupts(),
+                _ => {}
             }
             // A mount installs a handler of its own.
             if !matches!(cli.command, Program::Mount(_)) {

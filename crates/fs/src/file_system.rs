@@ -96,6 +96,12 @@ pub trait FileSystem: Sync {
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
+    /// Fetches the content of files that the caller reads next, as [`Volume::bring_files`]. An implementation
+    /// may do nothing, and return their number.
+    fn bring_files(&self, files: &[Ino]) -> usize {
+        files.len()
+    }
+
     /// Writes all of `data`; in an implementation through another process, an error leaves a part written.
     ///
     /// # Errors
@@ -212,6 +218,10 @@ impl FileSystem for Volume {
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.read(OWNER, ino, offset, buffer)
+    }
+
+    fn bring_files(&self, files: &[Ino]) -> usize {
+        self.bring_files(files)
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {

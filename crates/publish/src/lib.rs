@@ -44,6 +44,7 @@
 //! | `location`, `versions` | URLs; tags |
 //! | `publish`, `join` | writing a version, of one volume and of shards |
 //! | `prune`, `pull`, `verify`, `warm` | removing versions; images; verification of a store; filling the cache |
+//! | `testing` | what a fuzzer calls |
 //!
 //! # Invariants
 //!
@@ -67,6 +68,8 @@ mod publish;
 mod pull;
 mod reading;
 mod store;
+#[cfg(feature = "_testing")]
+pub mod testing;
 mod verify;
 mod versions;
 mod warm;

@@ -4,11 +4,13 @@ use crate::condemned::{Condemned, ListState};
 use crate::format::facts::Facts;
 use crate::format::frames::index_bytes;
 use crate::format::hash::{Hash, digest};
-use crate::format::layout::{MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, tag};
+use crate::format::layout::{
+    MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, pack_end, page, tag,
+};
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
 use crate::format::packs::{INDEX, PackRef, Stored, ZSTD};
 use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
-use crate::format::piece;
+use crate::format::piece::{self, Packed};
 use crate::format::root::{Range, Root, Tag};
 use crate::format::words::bits;
 use lanefs_testkit::seeded::Seeded;
@@ -98,6 +100,35 @@ fn leaf_pages_are_sound() {
         assert!(pieces.is_sorted_by_key(|piece| piece.window));
     }
     assert!(accepted > ROUNDS / 20, "{accepted}");
+}
+
+#[test]
+fn versions_before_frames_have_no_piece_in_frames() {
+    let refused = "has a piece in frames, which its version of the format does not have";
+    let in_version_3 = |bytes: &[u8], at: usize| [&bytes[..at], &[3, 0, 0, 0], &bytes[at + 4..]].concat();
+    for codec in 0..5 {
+        let of_codec = |mut piece: Piece| {
+            piece.stored = Stored { codec, bytes: piece.stored.raw, ..piece.stored };
+            piece.stored.bytes += index_bytes(&piece.stored);
+            piece
+        };
+        let Page::Leaf(pieces) = leaf() else { return };
+        let page = Page::Leaf(pieces.into_iter().map(of_codec).collect()).encode(0, 0);
+        assert!(Page::parse(&page, VERSION, 0, 0, VOLUME).is_ok());
+        let old = Page::parse(&in_version_3(&page, page::VERSION.offset), 3, 0, 0, VOLUME);
+        assert_eq!(old.err(), (codec >= 2).then_some(refused), "codec {codec}");
+
+        let mut builder = PackBuilder::new([9; 16]);
+        let bytes = vec![7; 8192 + 68];
+        let packed = Packed { hash: Hash::of(&bytes), bytes, codec };
+        builder.add_piece(1, 0x11, vec![digest(b"a"), digest(b"b")], &packed);
+        let Pack { name, bytes } = builder.finish();
+        let footer = &bytes[bytes.len() - name.footer as usize..];
+        let version = footer.len() - pack_end::SIZE + pack_end::VERSION.offset;
+        let entries = parse_footer(&name, footer).map(|entries| entries.len());
+        let old = parse_footer(&name, &in_version_3(footer, version)).map(|entries| entries.len());
+        assert_eq!(old, if codec >= 2 { Err(refused) } else { entries }, "codec {codec}");
+    }
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! `lanefs cat`.
 
 use crate::session::command::Command;
-use crate::session::context::{Context, OWNER};
+use crate::session::context::{Context, OWNER, Place};
 use crate::session::expansion::ExpansionArgs;
 use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use crate::text::bytes;
 use clap::Args;
-use lanefs::{Code, FileKind};
+use lanefs::{Code, FileKind, Ino, ResolveOptions};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// Bytes in one read.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Paths that are looked up together at most.
+const BROUGHT_PATHS: usize = 512;
 
 /// Print files to standard output
 #[derive(Debug, Args)]
@@ -29,7 +31,11 @@ pub struct Cat {
 impl Command for Cat {
     fn execute(&self, context: &mut Context<'_>) -> Outcome {
         let mut buffer = vec![0; CHUNK_BYTES];
-        for path in &self.paths {
+        let mut brought = if self.paths.len() > 1 { 0 } else { usize::MAX };
+        for (number, path) in self.paths.iter().enumerate() {
+            if number == brought {
+                brought += bring(context, &self.paths[number..])?;
+            }
             let outcome = self.print(context, bytes::of(path), &mut buffer);
             context.go_on(outcome)?;
         }
@@ -39,6 +45,23 @@ impl Command for Cat {
     fn max_expansion(&self) -> u64 {
         self.expansion.max_expansion
     }
+}
+
+/// Fetches the content of the next files together. Returns their number, one at least.
+fn bring(context: &Context<'_>, paths: &[OsString]) -> Result<usize, Failure> {
+    check_interrupt()?;
+    let places: Vec<Place<'_>> =
+        paths.iter().take(BROUGHT_PATHS).map(|path| context.place(bytes::of(path))).collect();
+    let Some(first) = places.first() else { return Ok(1) };
+    let options = ResolveOptions { base: Some(first.base), follow: true, ..ResolveOptions::default() };
+    let names: Vec<&[u8]> = places.iter().map(|place| place.path).collect();
+    // A name that cannot be looked up here fails when it is read.
+    let Ok(found) = context.volume.resolve_batch(&options, &names) else { return Ok(names.len()) };
+    let files = found.iter().enumerate().filter(|(_, found)| found.kind == Some(FileKind::File));
+    let (numbers, inodes): (Vec<usize>, Vec<Ino>) =
+        files.filter_map(|(number, found)| Some((number, found.ino?))).unzip();
+    let count = context.volume.bring_files(&inodes);
+    Ok(numbers.get(count).copied().unwrap_or(names.len()).max(1))
 }
 
 impl Cat {

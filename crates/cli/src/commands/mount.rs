@@ -2,6 +2,7 @@
 
 mod follow;
 mod server;
+mod trace_file;
 
 pub use server::{CommandLineRunner, MountRequest};
 

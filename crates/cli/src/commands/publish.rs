@@ -2,24 +2,28 @@
 
 use crate::session::image::{self, Image};
 use crate::session::mounted;
+use crate::session::path_lines::PathLines;
 use crate::session::publication::{self, Destination, DestinationParser};
 use crate::session::receipts;
-use crate::terminal::failure::{Failure, Outcome};
+use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use crate::terminal::progress::with_progress;
 use crate::terminal::{console, exit, interrupt};
+use crate::text::bytes;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::{self, human};
 use clap::Args;
 use lanefs::format::BLOCK;
-use lanefs::{Access, OpenOptions, UsedBlocks, Volume};
+use lanefs::{Access, FileKind, OpenOptions, PathSet, ResolveOptions, UsedBlocks, Volume};
 use lanefs_fuse::RemoteSnapshot;
 use lanefs_fuse::client::MountedVolume;
 use lanefs_publish::{
     DEFAULT_LEVEL, Error, Location, PublishOptions, PublishReport, Receipt, Reference, Snapshot, Source,
     publish, publish_shard,
 };
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Levels of zstd.
@@ -37,6 +41,7 @@ const LEVELS: std::ops::RangeInclusive<i64> = 1..=19;
   lanefs publish photos.lane file:///srv/photos
   lanefs publish photos.lane file:///srv/photos#draft --dry-run
   lanefs publish /mnt file:///srv/photos
+  lanefs publish photos.lane file:///srv/photos --order read.txt
   lanefs publish photos.lane s3://bucket/photos --endpoint http://localhost:9000
   lanefs publish photos.lane file:///srv/joined --prefix /photos --receipt photos.json
   lanefs ls file:///srv/photos#draft /
@@ -57,6 +62,13 @@ pub struct Publish {
     /// Read and check all that is taken over from the version before, and replace what is damaged
     #[arg(long)]
     check: bool,
+    /// Put the data of the files whose paths FILE has first, in their order: one path per line, such as
+    /// `mount --record` writes; `-` is standard input
+    ///
+    /// A reader of these files finds their data side by side, and nothing else in between. Paths that are not
+    /// there are left out. Data that the store has already stay where they are.
+    #[arg(long, value_name = "FILE")]
+    order: Option<OsString>,
     /// Publish the volume as the shard of a join that has it at this path (see `lanefs join`)
     ///
     /// No tag is moved, unless URL names one. Without --receipt the receipt is printed, and no report.
@@ -99,13 +111,32 @@ impl Source for Mounted {
     }
 }
 
+/// The ranges of a volume in the order of the paths in a file. A path that leads to no file has none.
+fn order_of(volume: &Volume, file: &OsStr) -> Result<Vec<Range<u64>>, Failure> {
+    let (mut lines, mut paths, mut ranges) = (PathLines::open(file)?, PathSet::new(), Vec::new());
+    while lines.next_batch(&mut paths)? {
+        let paths: Vec<&[u8]> = paths.view().iter().collect();
+        let found = volume.resolve_batch(&ResolveOptions::default(), &paths);
+        let found = found.map_err(|error| Failure::volume(bytes::of(file), &error))?;
+        for ino in found.iter().filter(|found| found.kind == Some(FileKind::File)).filter_map(|row| row.ino) {
+            check_interrupt()?;
+            // Of a damaged file nothing comes first, and its blocks are published as they are.
+            let extents = volume.extents(ino).unwrap_or_default();
+            ranges.extend(
+                extents.iter().map(|extent| extent.position..extent.position.saturating_add(extent.bytes)),
+            );
+        }
+    }
+    Ok(ranges)
+}
+
 impl Publish {
     /// A publication with the default options.
     pub fn new(image: Image, to: Location, json: bool) -> Self {
-        let (check, dry_run, prefix, receipt) = (false, false, None, None);
+        let (check, dry_run, order, prefix, receipt) = (false, false, None, None, None);
         let to = Destination { location: to, names_tag: true };
         let level = DEFAULT_LEVEL;
-        Publish { image, to, level, snapshot_memory: None, check, prefix, receipt, dry_run, json }
+        Publish { image, to, level, snapshot_memory: None, check, order, prefix, receipt, dry_run, json }
     }
 
     /// Makes the end of the process by a request say what it means. To be called before the handler of
@@ -140,7 +171,9 @@ impl Publish {
         let source = self.open()?;
         interrupt::wait_for_commands();
         let (level, dry_run, check) = (self.level, self.dry_run, self.check);
-        let options = PublishOptions { level, dry_run, check, ..Default::default() };
+        let order = self.order.as_deref().map(|file| order_of(source.volume(), file)).transpose()?;
+        let order = order.unwrap_or_default();
+        let options = PublishOptions { level, dry_run, check, order, ..Default::default() };
         let report = with_progress("publishing", |update| match self.prefix.is_none() || self.to.names_tag {
             true => publish(source.as_ref(), store, tag, &options, update),
             false => publish_shard(source.as_ref(), store, &options, update),
@@ -154,7 +187,7 @@ impl Publish {
             bytes: report.facts.blocks * BLOCK,
         });
         match (&receipt, &self.receipt) {
-            (Some(receipt), Some(file)) => receipts::write(file, receipt)?,
+            (Some(receipt), Some(file)) => receipts::write(file, receipt, &self.image)?,
             (Some(receipt), None) => return Ok(writeln!(console::output(), "{}", receipts::line(receipt))?),
             (None, _) => {}
         }

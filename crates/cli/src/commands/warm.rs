@@ -1,25 +1,25 @@
 //! `lanefs warm`.
 
+use crate::session::expansion;
+use crate::session::path_lines::PathLines;
 use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::{Failure, Outcome, check_interrupt, exit_of_code};
-use crate::terminal::input::Input;
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, exit, interrupt};
+use crate::text::json;
 use crate::text::size::human;
-use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::{Code, FileLayout, FileSink, PathSet, ReadFiles, Volume};
-use lanefs_publish::{Error, Location, WarmPart};
+use lanefs_publish::{Location, Publication, WarmPart};
 use std::cell::RefCell;
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
 
-/// Paths whose files are read together, and the memory for their bytes.
-const BATCH_PATHS: usize = 4096;
+/// Memory for the bytes of files that are read together.
 const MEMORY_BYTES: usize = 32 << 20;
-/// Most bytes of a line with a path.
-const LINE_BYTES: u64 = 4096;
+
+/// Message of an interruption.
+const INTERRUPTED: &str = "interrupted; the cache has what was fetched";
 
 /// Bring a publication, or a part of it, into the local cache
 ///
@@ -40,13 +40,17 @@ pub struct Warm {
     /// Names, attributes, and where the data are; no data
     #[arg(long)]
     metadata: bool,
-    /// The files whose paths FILE has, one per line; `-` is standard input
+    /// The files whose paths FILE has, one per line; `-` is standard input. Files of more than 4G are refused
     #[arg(long, value_name = "FILE", conflicts_with = "metadata")]
     list: Option<OsString>,
     /// As --list, for a list that was made earlier, such as those of `mount --record`: paths that are not
     /// there any more are left out
     #[arg(long, value_name = "FILE", conflicts_with_all = ["metadata", "list"])]
     trace: Option<OsString>,
+    /// Stop where the files are more than FACTOR times the bytes that were fetched, and more than 1G
+    /// [default: 100; 0 for no limit]
+    #[arg(long, value_name = "FACTOR", default_value_t = expansion::DEFAULT, hide_default_value = true)]
+    max_expansion: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -67,16 +71,33 @@ struct Done {
 }
 
 impl Warm {
+    /// Makes the end of the process by a request say what it means. To be called before the handler of
+    /// requests is installed.
+    pub fn explain_interrupts() {
+        interrupt::before_exit(|| console::say(INTERRUPTED));
+    }
+
     /// Fills the cache. Returns an exit code.
     ///
     /// # Errors
     /// There is no cache; the store's; the list cannot be read.
     pub fn execute(&self) -> Result<u8, Failure> {
         let publication = publication::open_to_warm(&self.from)?;
+        interrupt::wait_for_commands();
+        self.fill(&publication).inspect_err(|failure| {
+            if matches!(failure, Failure::Interrupted) {
+                console::say(INTERRUPTED);
+            }
+        })
+    }
+
+    fn fill(&self, publication: &Publication) -> Result<u8, Failure> {
         let done = match self.list.as_ref().or(self.trace.as_ref()) {
             Some(file) => {
-                let volume = publication.volume(lanefs::Access::Read).map_err(|error| failure(&error))?;
+                let volume = publication.volume(lanefs::Access::Read);
+                let volume = volume.map_err(|error| publication::failure(&error))?;
                 volume.interrupt_waits_by(interrupt::raised);
+                volume.bound_expansion(self.max_expansion);
                 self.read_files(&volume, file)?
             }
             None => {
@@ -86,7 +107,7 @@ impl Warm {
                     !interrupt::raised()
                 };
                 let part = if self.metadata { WarmPart::Metadata } else { WarmPart::All };
-                let report = publication.warm(part, &update).map_err(|error| failure(&error))?;
+                let report = publication.warm(part, &update).map_err(|error| publication::failure(&error))?;
                 let (count, bytes, found) = (report.pieces, report.bytes, report.found);
                 Done { count, bytes, found, ..Done::default() }
             }
@@ -96,43 +117,22 @@ impl Warm {
         Ok(done.exit)
     }
 
-    fn read_files(&self, volume: &Volume, file: &OsString) -> Result<Done, Failure> {
-        let path = Path::new(file);
-        let input: Box<dyn Read + Send> = match file == "-" {
-            true => Box::new(Input::default()),
-            false => {
-                console::open_file(path, interrupt::raised).map_err(|error| Failure::host(path, &error))?
-            }
-        };
-        let (mut input, mut paths, mut done) = (BufReader::new(input), PathSet::new(), Done::default());
+    fn read_files(&self, volume: &Volume, file: &OsStr) -> Result<Done, Failure> {
+        let (mut lines, mut paths, mut done) = (PathLines::open(file)?, PathSet::new(), Done::default());
+        let mut memory = Dropped(vec![0; MEMORY_BYTES]);
         let mut progress = Progress::new("warming");
-        let (mut line, mut is_over) = (Vec::new(), false);
-        while !is_over {
-            check_interrupt()?;
-            line.clear();
-            let read = (&mut input).take(LINE_BYTES + 1).read_until(b'\n', &mut line);
-            is_over = read.map_err(|error| Failure::host(path, &error))? == 0;
-            if line.len() as u64 > LINE_BYTES && line.last() != Some(&b'\n') {
-                let what = "has a line that is longer than a path may be";
-                return Err(Failure::new(exit::HOST, bytes::of(file), what, "name a file of paths, or -"));
-            }
-            let name = line.strip_suffix(b"\n").unwrap_or(&line);
-            if !name.is_empty() {
-                paths.push(name);
-            }
-            if paths.len() == BATCH_PATHS || is_over {
-                self.read_batch(volume, &paths, &mut done)?;
-                progress.set(done.count + done.failed, 0);
-                paths.clear();
-            }
+        while lines.next_batch(&mut paths)? {
+            self.read_batch(volume, &paths, &mut memory, &mut done)?;
+            progress.set(done.count + done.failed, 0);
         }
         Ok(done)
     }
 
     /// Reads some files, which brings what they need into the cache.
-    fn read_batch(&self, volume: &Volume, paths: &PathSet, done: &mut Done) -> Outcome {
-        let (mut memory, mut layout) = (Dropped(vec![0; MEMORY_BYTES]), FileLayout::default());
-        let read = volume.read_files_in_parts(&ReadFiles::default(), paths, &mut memory, &mut layout);
+    fn read_batch(&self, volume: &Volume, paths: &PathSet, memory: &mut Dropped, done: &mut Done) -> Outcome {
+        let mut layout = FileLayout::default();
+        let read = volume.read_files_in_parts(&ReadFiles::default(), paths, memory, &mut layout);
+        check_interrupt()?;
         let read = read.map_err(|error| Failure::volume(self.from.to_string(), &error))?;
         done.count += read as u64;
         done.bytes += layout.bytes();
@@ -175,16 +175,6 @@ impl Warm {
             writeln!(out, "{failed} paths could not be read")?;
         }
         Ok(out.flush()?)
-    }
-}
-
-fn failure(error: &Error) -> Failure {
-    match error {
-        Error::Interrupted => {
-            console::say("interrupted; the cache has what was fetched");
-            Failure::Interrupted
-        }
-        error => publication::failure(error),
     }
 }
 

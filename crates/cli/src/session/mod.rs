@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod mount_options;
 pub mod mounted;
 pub mod new_file;
+pub mod path_lines;
 pub mod publication;
 pub mod receipts;
 pub mod sync_record;

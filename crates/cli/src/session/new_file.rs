@@ -81,6 +81,17 @@ impl NewFile {
         file.try_clone().map(File::from).map_err(|error| self.failure(&error))
     }
 
+    /// Makes the content durable, where it is that of a file.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn sync(&self) -> io::Result<()> {
+        match &self.target {
+            NewFileKind::Temporary(file) => Ok(rustix::fs::fsync(file.file())?),
+            NewFileKind::Special(_) => Ok(()),
+        }
+    }
+
     /// Converts an error of writing.
     pub fn failure(&self, error: &io::Error) -> Failure {
         match (error.kind(), &self.target) {

@@ -1,12 +1,13 @@
 //! Receipts of shards: one line of JSON each, which `publish` writes and `join` reads.
 
+use super::image::Image;
+use super::new_file::NewFile;
 use crate::terminal::failure::Failure;
 use crate::terminal::input::Input;
 use crate::text::{bytes, json};
-use lanefs::host_path::parent_dir;
 use lanefs_publish::{Hash, Receipt};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Most bytes of a file with receipts.
@@ -23,28 +24,17 @@ pub fn line(receipt: &Receipt) -> String {
     }))
 }
 
-/// Writes a receipt to a file, which is there as a whole or as it was.
+/// Writes a receipt of `image` to a file, which is there as a whole or as it was. Tasks that run at the same
+/// time may write another version each.
 ///
 /// # Errors
-/// The host's.
-pub fn write(path: &Path, receipt: &Receipt) -> Result<(), Failure> {
-    let failed = |error: &io::Error| Failure::host(path, error);
-    let name = path.file_name().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
-    // Tasks that run at the same time may write another version each, and have one number on two machines.
-    let mut other = std::ffi::OsString::from(".");
-    other.push(name);
-    other.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let part = parent_dir(path).join(other);
-    let text = format!("{}\n", line(receipt));
-    let written = File::options().write(true).create_new(true).open(&part).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let written = written.and_then(|()| std::fs::rename(&part, path));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&part);
-        failed(&error)
-    })
+/// The host's; the file is the image.
+pub fn write(path: &Path, receipt: &Receipt, image: &Image) -> Result<(), Failure> {
+    let new = NewFile::create(path, image)?;
+    let mut file = new.writer()?;
+    let written = file.write_all(format!("{}\n", line(receipt)).as_bytes());
+    written.and_then(|()| new.sync()).map_err(|error| new.failure(&error))?;
+    new.finish()
 }
 
 /// Reads the receipts of a file, `-` for standard input: one a line, and empty lines.

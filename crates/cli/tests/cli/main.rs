@@ -34,6 +34,7 @@ mod publish;
 mod pull;
 mod raw;
 mod remote;
+mod requests;
 mod security;
 #[path = "../../../stores/tests/s3/server.rs"]
 mod server;

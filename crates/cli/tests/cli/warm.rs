@@ -1,7 +1,8 @@
 //! `lanefs warm`, and the trace of a mount.
 
-use crate::common::{TestVolume, run, text};
+use crate::common::{TestVolume, program, run, text, until};
 use std::fs;
+use std::process::Stdio;
 
 /// A volume of many files, published to a directory. Files in `/d` do not compress.
 struct Published {
@@ -136,4 +137,50 @@ fn a_mount_records_what_is_read_for_the_next_one() {
     p.empty();
     let done = p.warm(&["--trace", text(&trace)]);
     assert_eq!((done["files"].as_u64(), done["failed"].as_u64()), (Some(3), Some(0)), "{done}");
+}
+
+#[test]
+fn files_of_a_trace_are_published_side_by_side() {
+    let p = Published::new();
+    let list = p.v.host("list");
+    let paths: String = (0..FILES / 5).map(|number| format!("/d/sub/f{}\n", number * 37 % FILES)).collect();
+    // A path that leads to no file has no place.
+    fs::write(&list, format!("/gone\n/d\n{paths}")).unwrap();
+    let fetched = |url: &str| {
+        let read = p.v.host("read");
+        fs::write(&read, &paths).unwrap();
+        let args = ["warm", url, "--cache-dir", &p.cache, "--json", "--list", text(&read)];
+        let done: serde_json::Value = serde_json::from_str(run(&args).ends(0).out()).unwrap();
+        let _ = fs::remove_dir_all(&p.cache);
+        done["fetched_bytes"].as_u64().unwrap()
+    };
+    let ordered = format!("file://{}", text(&p.v.host("ordered")));
+    run(&["publish", text(&p.v.image), &ordered, "--order", text(&list)]).ends(0);
+    let (plain, ordered) = (fetched(&p.url), fetched(&ordered));
+    assert!(ordered < plain / 4 * 3, "{ordered} and {plain}");
+    let order = ["publish", text(&p.v.image), &p.url, "--order", "/none"];
+    run(&order).ends(4).says("/none: ");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_fetched_and_says_so() {
+    let p = Published::new();
+    let mut child = program()
+        .args(["warm", &p.url, "--cache-dir", &p.cache, "--list", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The cache is there when the handler is.
+    until("the cache is made", || fs::exists(&p.cache).unwrap());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    // The end of the list would end the command, too.
+    let list = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(list);
+    assert_eq!(output.status.code(), Some(130));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("interrupted; the cache has what was fetched"), "{said}");
 }

@@ -196,10 +196,11 @@ impl Volume {
         self.shared.state.store.interrupt_waits_by(interrupted);
     }
 
-    /// Bounds the data of files that [`read`](Self::read) and [`read_files`](Self::read_files) return from
-    /// now on: to `factor` times the [bytes that were given](crate::Device::given) for the volume, or 1 GiB.
-    /// Reads beyond the bound fail with [`Error::Expansion`](crate::Error::Expansion). 0: no bound, as at
-    /// first. A block of zeros counts as 16 bytes.
+    /// Bounds the data of files that [`read`](Self::read), [`read_files`](Self::read_files) and
+    /// [`read_files_in_parts`](Self::read_files_in_parts) return from now on: to `factor` times the
+    /// [bytes that were given](crate::Device::given) for the volume, or 1 GiB. Reads beyond the bound fail
+    /// with [`Error::Expansion`](crate::Error::Expansion). 0: no bound, as at first. A block of zeros counts as
+    /// 16 bytes.
     ///
     /// The bound is for a program that reads all it finds, and is one for all threads. The server of a mount
     /// reads what it is asked for, again and again, and needs none.

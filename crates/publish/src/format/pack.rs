@@ -163,6 +163,7 @@ pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, B
     for bytes in list {
         let entry = parse_entry(bytes, &mut digests)?;
         entry.stored(*pack).checked(WINDOW_BYTES as usize)?;
+        packs::check_codec(version, entry.codec)?;
         entries.push(entry);
     }
     if digests.0.len() != pack_end::SIZE {

@@ -1,7 +1,7 @@
 //! References to packs and to stored bytes in them.
 
 use super::hash::Hash;
-use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, frame, pack_end, pack_name};
+use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, VERSION, frame, pack_end, pack_name};
 use super::words::{Bad, Input, append, get};
 use lanefs::format::BLOCK;
 use std::collections::HashMap;
@@ -146,6 +146,14 @@ pub(super) const LARGEST_CODEC: u16 = 4;
 /// Blocks of a frame by the codec of a piece; `None` for a piece without frames.
 pub(crate) fn frame_blocks(codec: u16) -> Option<u32> {
     (LEAST_CODEC..=LARGEST_CODEC).contains(&codec).then(|| LEAST_BLOCKS << (codec - LEAST_CODEC))
+}
+
+/// Checks that a version of the format has a codec: before version 4 no piece had frames.
+pub(super) fn check_codec(version: u32, codec: u16) -> Result<(), Bad> {
+    match version != VERSION && frame_blocks(codec).is_some() {
+        true => Err("has a piece in frames, which its version of the format does not have"),
+        false => Ok(()),
+    }
 }
 
 /// Bytes of a frame before compression, but for the last one of a piece.

@@ -258,6 +258,7 @@ fn parse_pieces(
     let mut pieces: Vec<Piece> = Vec::with_capacity(list.len());
     for bytes in list {
         let piece = parse_piece(bytes, packs, number, volume_bytes)?;
+        packs::check_codec(version, piece.stored.codec)?;
         check_order(&pieces, &piece)?;
         pieces.push(piece);
     }

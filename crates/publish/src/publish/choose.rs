@@ -110,16 +110,22 @@ pub(crate) struct Examined<'c> {
     missing: u64,
 }
 
-/// Compares a window with pieces of the store.
+/// The blocks of new pieces: those of `first`, and the others.
+fn parts(blocks: u64, first: u64) -> impl Iterator<Item = u64> {
+    [blocks & first, blocks & !first].into_iter().filter(|blocks| *blocks != 0)
+}
+
+/// Compares a window with pieces of the store. Blocks of `first` get a piece of their own where they are new.
 pub(crate) fn examine<'c>(
     window: &UsedBlocks,
     content: &Content,
     candidates: &[Candidate<'c>],
+    first: u64,
 ) -> Examined<'c> {
     let mut kept = keep(window, content, candidates);
     let mut missing = window.used & !kept.iter().fold(0, |taken, kept| taken | kept.piece.taken);
     // A window in too many pieces is stored again as a whole.
-    let new = usize::from(missing != 0);
+    let new = parts(missing, first).count();
     let own = kept.iter().filter(|kept| kept.piece.borrowed.is_none()).count();
     if own + new > MAX_OWN_PIECES || kept.len() + new > MAX_PIECES {
         kept.clear();
@@ -160,7 +166,7 @@ pub(crate) struct Choice {
     pub(crate) kept: Vec<Piece>,
     /// Blocks that are borrowed, with the hashes that bind their content.
     pub(crate) borrowed: Vec<(Borrowed, Hash)>,
-    pub(crate) new: Option<NewBlocks>,
+    pub(crate) new: Vec<NewBlocks>,
 }
 
 /// Blocks that are to be stored.
@@ -168,6 +174,8 @@ pub(crate) struct NewBlocks {
     /// Their number among the pieces from which others borrow.
     pub(crate) lender: Option<u64>,
     pub(crate) blocks: u64,
+    /// They come first in packs.
+    pub(crate) is_first: bool,
     pub(crate) content: Hash,
     hashes: Vec<Hash>,
     /// Codec of the piece, if it has frames.
@@ -191,36 +199,50 @@ impl NewBlocks {
     }
 }
 
-/// Chooses where the missing blocks of a window come from: from pieces of other windows with equal ones, and
-/// from a new piece, in frames of the codec `frames` where it has more than one of them. Metadata lend
-/// nothing, borrow nothing and have no frames: they are read together.
-pub(crate) fn choose(
-    window: &UsedBlocks,
-    content: &Content,
-    examined: Examined<'_>,
-    equal: &mut EqualBlocks,
-    frames: Option<u16>,
-) -> Choice {
-    let Examined { kept, missing } = examined;
-    let (used, digests) = (window.used, &content.digests);
-    let most = (MAX_PIECES - 1).saturating_sub(kept.len());
-    let borrowed = if window.is_metadata { Vec::new() } else { equal.find(missing, used, digests, most) };
-    let blocks = borrowed.iter().fold(missing, |blocks, loan| blocks & !loan.taken);
-    let new = (blocks != 0).then(|| {
-        let indexes: Vec<usize> = bits(blocks).map(|bit| rank(used, bit)).collect();
+/// The way in which new pieces are made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewPieces {
+    /// Codec of pieces of file data that have more than one frame of it.
+    pub(crate) frames: Option<u16>,
+    /// Blocks of the window that get a piece of their own.
+    pub(crate) first: u64,
+}
+
+impl NewPieces {
+    /// Makes a piece of some blocks of a window.
+    fn make(self, window: &UsedBlocks, content: &Content, blocks: u64, equal: &mut EqualBlocks) -> NewBlocks {
+        let indexes: Vec<usize> = bits(blocks).map(|bit| rank(window.used, bit)).collect();
         let hashes: Vec<Hash> = indexes.iter().map(|index| content.hashes[*index]).collect();
         let has_frames = |codec: &u16| {
             !window.is_metadata && frame_blocks(*codec).is_some_and(|one| blocks.count_ones() > one)
         };
-        let frames = frames.filter(has_frames);
+        let frames = self.frames.filter(has_frames);
         let codec = frames.unwrap_or(AS_IT_IS);
         let of_block = |index: &usize| &content.bytes[*index * BLOCK as usize..(*index + 1) * BLOCK as usize];
         let bytes: Vec<u8> = indexes.iter().flat_map(of_block).copied().collect();
         let own = hashes.iter().map(Hash::digest);
         let lender = (!window.is_metadata).then(|| equal.add(own.collect(), codec, None));
         let bound = content.bind(codec, blocks, |bit| rank(blocks, bit));
-        NewBlocks { lender, blocks, content: bound, hashes, frames, bytes }
-    });
+        let is_first = blocks & self.first != 0;
+        NewBlocks { lender, blocks, is_first, content: bound, hashes, frames, bytes }
+    }
+}
+
+/// Chooses where the missing blocks of a window come from: from pieces of other windows with equal ones, and
+/// from new pieces. Metadata lend nothing, borrow nothing and have no frames: they are read together.
+pub(crate) fn choose(
+    window: &UsedBlocks,
+    content: &Content,
+    examined: Examined<'_>,
+    equal: &mut EqualBlocks,
+    pieces: NewPieces,
+) -> Choice {
+    let Examined { kept, missing } = examined;
+    let (used, digests) = (window.used, &content.digests);
+    let most = MAX_PIECES.saturating_sub(kept.len() + parts(missing, pieces.first).count());
+    let borrowed = if window.is_metadata { Vec::new() } else { equal.find(missing, used, digests, most) };
+    let blocks = borrowed.iter().fold(missing, |blocks, loan| blocks & !loan.taken);
+    let new = parts(blocks, pieces.first).map(|blocks| pieces.make(window, content, blocks, equal)).collect();
     if !window.is_metadata {
         for KeptPiece { piece, digests, .. } in kept.iter().filter(|kept| kept.piece.borrowed.is_none()) {
             let lender = Lender { stored: piece.stored, blocks: piece.blocks, pack: None };

@@ -2,8 +2,8 @@
 //!
 //! 1. [`base`]: the version that the tag names, and packs that no version names yet: an interrupted upload.
 //! 2. [`choose`]: for each window, the pieces of the store that are still right, the blocks that are equal to
-//!    those of another window ([`equal`]), and the blocks that need a new piece.
-//! 3. [`upload`]: packs of new pieces.
+//!    those of another window ([`equal`]), and the blocks that need new pieces.
+//! 3. [`upload`]: packs of new pieces, in the order in which they are read ([`order`]).
 //! 4. [`pages`]: pages that changed, in packs, and the root.
 //! 5. The tag, if it still names the same version as in step 1.
 //!
@@ -13,6 +13,7 @@
 mod base;
 mod choose;
 mod equal;
+mod order;
 mod pages;
 mod source;
 mod upload;
@@ -23,7 +24,6 @@ use crate::format::facts::Facts;
 use crate::format::frames::codec_by_size;
 use crate::format::hash::Hash;
 use crate::format::layout::{VERSION, WINDOW_BYTES};
-use crate::format::pack::PackBuilder;
 use crate::format::packs::{PackNumber, Stored};
 use crate::format::page::{Piece, raw_bytes};
 use crate::format::piece::Packed;
@@ -36,15 +36,17 @@ use crate::reading::threads;
 use crate::store::{Stamp, Store};
 use crate::versions::replace_tag;
 use base::{Base, Footers};
-use choose::{Choice, Content, Examined, KeptPiece, NewBlocks};
+use choose::{Choice, Content, Examined, KeptPiece, NewBlocks, NewPieces};
 use equal::{Borrowed, EqualBlocks, Lender};
 use lanefs::format::BLOCK;
 use lanefs::{UsedBlocks, Volume};
 use lanefs_sync::lock::Mutex;
+use order::PackOrder;
 pub use source::{Snapshot, Source};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
-use upload::Uploader;
+use upload::{OpenPack, Uploader};
 
 /// Windows that are read and compressed at the same time: 16 MiB.
 const BATCH_WINDOWS: usize = 64;
@@ -68,6 +70,11 @@ pub struct PublishOptions {
     /// Reads and checks all pieces that are taken over from the version of the tag. Damaged ones are replaced
     /// by new pieces. (Those that no version names are always read.)
     pub check: bool,
+    /// Ranges of bytes of the volume in the order in which readers want them, such as the
+    /// [extents](Volume::extents) of the files of a trace. New blocks in them get pieces of their own, which
+    /// come before other data in packs and follow one another in this order. (What the store has already
+    /// stays where it is.)
+    pub order: Vec<Range<u64>>,
     /// Time of the publication, in nanoseconds since 1970.
     pub now: i64,
 }
@@ -76,7 +83,8 @@ impl Default for PublishOptions {
     fn default() -> Self {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        PublishOptions { level: DEFAULT_LEVEL, frame_bytes: DEFAULT_FRAME, dry_run: false, check: false, now }
+        let (dry_run, check, order) = (false, false, Vec::new());
+        PublishOptions { level: DEFAULT_LEVEL, frame_bytes: DEFAULT_FRAME, dry_run, check, order, now }
     }
 }
 
@@ -155,7 +163,8 @@ fn publish_source(
 ) -> Result<PublishReport> {
     let volume = source.volume();
     let objects = Objects { store };
-    let used = used_windows(volume)?;
+    let order = PackOrder::new(&options.order, volume.superblock().volume_bytes);
+    let used = used_windows(volume, &order)?;
     // A publisher reads each page twice: for the pieces, and to see whether it has changed.
     let fetcher = Fetcher::new(objects.clone(), None, ReadOptions::MEMORY_BYTES);
     let found = match tag {
@@ -168,7 +177,7 @@ fn publish_source(
     let present = found.as_ref().map(|(tag, _)| tag);
     let base = Base::load(&fetcher, volume, present, tag.is_none(), options.check)?;
     let damaged = Mutex::default();
-    let job = PublishJob { source, volume, objects, fetcher, base, damaged, options, progress };
+    let job = PublishJob { source, volume, objects, fetcher, base, damaged, order, options, progress };
     job.run(&used, tag, found)
 }
 
@@ -186,13 +195,14 @@ fn check_tag(fetcher: &Fetcher, present: &Tag, tag: &str, volume: &Volume) -> Re
     Err(Error::OtherVolume { tag: shown, there })
 }
 
-/// All windows with used blocks: those with metadata first, each kind by position.
-fn used_windows(volume: &Volume) -> Result<Vec<UsedBlocks>> {
+/// All windows with used blocks: those with metadata first, then those that are read first, each kind by
+/// position.
+fn used_windows(volume: &Volume, order: &PackOrder) -> Result<Vec<UsedBlocks>> {
     let mut used = Vec::new();
     for group in 0..volume.group_count() {
         used.extend(volume.used_blocks(group)?);
     }
-    used.sort_by_key(|window| !window.is_metadata);
+    order.sort(&mut used);
     Ok(used)
 }
 
@@ -212,6 +222,7 @@ struct PublishJob<'j> {
     base: Base,
     /// Pieces of the store that were read, and have other content than they seemed to have.
     damaged: Mutex<HashSet<Stored>>,
+    order: PackOrder,
     options: &'j PublishOptions,
     progress: OnProgress<'j>,
 }
@@ -261,7 +272,8 @@ impl PublishJob<'_> {
     fn pieces(&self, used: &[UsedBlocks], uploader: &mut Uploader<'_, '_>) -> Result<(Vec<Placed>, Sums)> {
         let all: u64 = used.iter().map(|window| u64::from(window.used.count_ones())).sum();
         let (mut placed, mut sums) = (Vec::new(), Sums::default());
-        let mut pack = PackBuilder::new(self.base.uuid);
+        // The pieces of a window with blocks that come first go to two packs.
+        let (mut first, mut rest) = (uploader.begin(), uploader.begin());
         let mut is_metadata = true;
         let mut equal = EqualBlocks::new();
         for batch in
@@ -272,7 +284,7 @@ impl PublishJob<'_> {
             }
             // Metadata and data share no pack, so that reading names touches no data.
             if batch[0].is_metadata != is_metadata {
-                uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+                uploader.renew(&mut rest)?;
                 is_metadata = batch[0].is_metadata;
             }
             equal.trim();
@@ -287,31 +299,32 @@ impl PublishJob<'_> {
                     let lender = equal.lender(loan.lender).ok_or(Error::Interrupted)?;
                     placed.push(borrow(window, &loan, content, lender));
                 }
-                if let Some((new, packed)) = choice.new.zip(packed) {
+                for (new, packed) in choice.new.into_iter().zip(packed) {
                     sums.new_pieces += 1;
                     let lender = new.lender;
-                    let made = add_piece(window, new, &packed, &mut pack, uploader);
+                    let pack = if new.is_first { &mut first } else { &mut rest };
+                    let made = add_piece(window, new, &packed, pack);
                     if let Some(number) = lender {
                         let Placed { piece, pack } = &made;
                         let (stored, blocks) = (piece.stored, piece.blocks);
                         equal.place(number, Lender { stored, blocks, pack: *pack });
                     }
                     placed.push(made);
-                }
-                if pack.is_full() {
-                    uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+                    if pack.builder.is_full() {
+                        uploader.renew(pack)?;
+                    }
                 }
             }
         }
-        uploader.send(pack)?;
+        uploader.send(first)?;
+        uploader.send(rest)?;
         Ok((placed, sums))
     }
 
     /// Chooses the pieces of some windows, and compresses the new ones.
-    fn choose(&self, batch: &[UsedBlocks], equal: &mut EqualBlocks) -> Result<Vec<(Choice, Option<Packed>)>> {
+    fn choose(&self, batch: &[UsedBlocks], equal: &mut EqualBlocks) -> Result<Vec<(Choice, Vec<Packed>)>> {
         let footers = self.base.footers(&self.fetcher, batch)?;
         let (source, volume, level) = (self.source, self.volume, self.options.level);
-        let (base, damaged) = (&self.base, &self.damaged);
         let read = |window: &UsedBlocks| -> Result<Content> {
             let blocks = read_window(volume, window)?;
             source.release(window);
@@ -321,20 +334,24 @@ impl PublishJob<'_> {
         let contents = threads::map(processors, batch.iter().collect(), read);
         let contents = contents.into_iter().collect::<Result<Vec<Content>>>()?;
         let windows = batch.iter().zip(&contents).collect();
-        let mut examined =
-            threads::map(processors, windows, |of_window| examine(base, damaged, of_window, &footers));
+        let (base, damaged, order) = (&self.base, &self.damaged, &self.order);
+        let examine = |of_window| examine(base, damaged, order, of_window, &footers);
+        let mut examined = threads::map(processors, windows, examine);
         while self.find_damage(&examined)? {
             for (of_window, examined) in batch.iter().zip(&contents).zip(&mut examined) {
-                *examined = examine(base, damaged, of_window, &footers);
+                *examined = examine(of_window);
             }
         }
         // One window after the other: so what is equal is found whatever the threads do.
         let windows = batch.iter().zip(&contents).zip(examined);
         let frames = codec_by_size(self.options.frame_bytes);
-        let choose = |((window, content), examined)| choose::choose(window, content, examined, equal, frames);
+        let choose = |((window, content), examined)| {
+            let pieces = NewPieces { frames, first: order.first(window) };
+            choose::choose(window, content, examined, equal, pieces)
+        };
         let choices: Vec<Choice> = windows.map(choose).collect();
         let pack = |choice: Choice| {
-            let packed = choice.new.as_ref().map(|new| new.pack(level));
+            let packed = choice.new.iter().map(|new| new.pack(level)).collect();
             (choice, packed)
         };
         Ok(threads::map(processors, choices, pack))
@@ -431,6 +448,7 @@ impl PublishJob<'_> {
 fn examine<'f>(
     base: &'f Base,
     damaged: &Mutex<HashSet<Stored>>,
+    order: &PackOrder,
     (window, content): (&UsedBlocks, &Content),
     footers: &'f Footers,
 ) -> Examined<'f> {
@@ -438,19 +456,13 @@ fn examine<'f>(
     let damaged = damaged.lock();
     candidates.retain(|candidate| !damaged.contains(&candidate.stored));
     drop(damaged);
-    choose::examine(window, content, &candidates)
+    choose::examine(window, content, &candidates, order.first(window))
 }
 
 /// Puts a new piece into the pack.
-fn add_piece(
-    window: &UsedBlocks,
-    new: NewBlocks,
-    packed: &Packed,
-    pack: &mut PackBuilder,
-    uploader: &Uploader<'_, '_>,
-) -> Placed {
+fn add_piece(window: &UsedBlocks, new: NewBlocks, packed: &Packed, pack: &mut OpenPack) -> Placed {
     let number = window.position / WINDOW_BYTES;
-    let offset = pack.add_piece(number, new.blocks, new.digests(), packed);
+    let offset = pack.builder.add_piece(number, new.blocks, new.digests(), packed);
     let stored = Stored {
         pack: upload::INCOMPLETE,
         offset,
@@ -468,7 +480,7 @@ fn add_piece(
         stored,
         content: Some(new.content),
     };
-    Placed { piece, pack: Some(uploader.next()) }
+    Placed { piece, pack: Some(pack.number) }
 }
 
 /// Refers to blocks of another window's piece.

@@ -5,7 +5,6 @@ use super::upload::{INCOMPLETE, Uploader};
 use crate::error::Result;
 use crate::format::hash::Hash;
 use crate::format::layout::{FANOUT, MAX_RANGES};
-use crate::format::pack::PackBuilder;
 use crate::format::packs::Stored;
 use crate::format::page::{Page, PageRef, Piece, is_justified, top_level};
 use crate::format::piece;
@@ -48,7 +47,7 @@ impl PublishJob<'_> {
         pages: Vec<(u64, Page)>,
         uploader: &mut Uploader<'_, '_>,
     ) -> Result<Vec<PageRef>> {
-        let mut pack = PackBuilder::new(self.base.uuid);
+        let mut pack = uploader.begin();
         let (mut refs, mut numbers) = (Vec::new(), Vec::new());
         for (number, page) in pages {
             if let Some(same) = self.same_page(level, number, &page)? {
@@ -62,13 +61,13 @@ impl PublishJob<'_> {
             if !is_justified(packed.bytes.len() as u32, len) {
                 packed = piece::as_it_is(&raw);
             }
-            let offset = pack.add(&packed.bytes);
+            let offset = pack.builder.add(&packed.bytes);
             let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
             let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, codec, hash };
             refs.push(PageRef { number, stored });
-            numbers.push(Some(uploader.next()));
-            if pack.is_full() {
-                uploader.send(std::mem::replace(&mut pack, PackBuilder::new(self.base.uuid)))?;
+            numbers.push(Some(pack.number));
+            if pack.builder.is_full() {
+                uploader.renew(&mut pack)?;
             }
         }
         uploader.send(pack)?;

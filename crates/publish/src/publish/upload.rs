@@ -32,11 +32,18 @@ pub(super) struct Sent {
     pub(super) found: u64,
 }
 
+/// A pack that is being filled, and its number.
+pub(super) struct OpenPack {
+    pub(super) number: PackNumber,
+    pub(super) builder: PackBuilder,
+}
+
 /// Completes packs and writes them, several at the same time.
 pub(super) struct Uploader<'s, 'b> {
     objects: &'b Objects,
     base: &'b Base,
-    names: Vec<PackRef>,
+    /// The packs that were begun; `None` for those that were not sent, or are empty.
+    names: Vec<Option<PackRef>>,
     sent: Sent,
     /// `None` for a dry run.
     writers: Option<Writers<'s>>,
@@ -58,18 +65,28 @@ impl<'s, 'b> Uploader<'s, 'b> {
         Uploader { objects, base, names: Vec::new(), sent: Sent::default(), writers }
     }
 
-    /// Number of the pack that is sent next.
-    pub(super) fn next(&self) -> PackNumber {
-        self.names.len()
+    /// Begins a pack.
+    pub(super) fn begin(&mut self) -> OpenPack {
+        self.names.push(None);
+        OpenPack { number: self.names.len() - 1, builder: PackBuilder::new(self.base.uuid) }
+    }
+
+    /// Sends a pack, and begins another one in its place.
+    pub(super) fn renew(&mut self, pack: &mut OpenPack) -> Result<()> {
+        let next = self.begin();
+        self.send(std::mem::replace(pack, next))
     }
 
     /// Completes a pack and writes it. An empty one is dropped.
-    pub(super) fn send(&mut self, pack: PackBuilder) -> Result<()> {
-        if pack.len() == 0 {
+    pub(super) fn send(&mut self, pack: OpenPack) -> Result<()> {
+        let OpenPack { number, builder } = pack;
+        if builder.len() == 0 {
             return Ok(());
         }
-        let pack = pack.finish();
-        self.names.push(pack.name);
+        let pack = builder.finish();
+        if let Some(name) = self.names.get_mut(number) {
+            *name = Some(pack.name);
+        }
         if self.is_there(&pack) {
             self.sent.found += pack.name.bytes;
             return Ok(());
@@ -97,7 +114,7 @@ impl<'s, 'b> Uploader<'s, 'b> {
 
     /// The pack with this number.
     pub(super) fn pack(&self, number: PackNumber) -> Result<PackRef> {
-        self.names.get(number).copied().ok_or(Error::Interrupted)
+        self.names.get(number).copied().flatten().ok_or(Error::Interrupted)
     }
 
     /// Names the packs of new pieces, all of which were sent.

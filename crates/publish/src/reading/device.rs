@@ -252,4 +252,8 @@ impl Device for VersionDevice {
         failures.into_iter().for_each(|(index, error)| errors.add(index, error));
         errors.into_result()
     }
+
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
+        VersionDevice { read_ahead: None, ..self.clone() }.read_many(requests)
+    }
 }

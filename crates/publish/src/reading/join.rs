@@ -235,11 +235,13 @@ impl JoinDevice {
         number: usize,
         requests: usize,
         reads: &mut [Read<'_>],
+        is_batch: bool,
     ) -> std::result::Result<(), ReadErrors> {
         match self.state.shard(number) {
             Ok(device) => {
                 let on_failure = self.on_failure.clone();
-                VersionDevice { requests, on_failure, ..device }.read_many(reads)
+                let device = VersionDevice { requests, on_failure, ..device };
+                if is_batch { device.read_batch(reads) } else { device.read_many(reads) }
             }
             Err(error) => {
                 let error = self.report(error);
@@ -257,7 +259,7 @@ impl JoinDevice {
     }
 
     /// Fills a buffer that lies in several places, part by part.
-    fn read_parts(&self, at: u64, buffer: &mut IoBufMut<'_>) -> io::Result<()> {
+    fn read_parts(&self, at: u64, buffer: &mut IoBufMut<'_>, is_batch: bool) -> io::Result<()> {
         for part in parts(at, buffer.len()) {
             let position = at + part.start as u64;
             let (block, skip) = (position - position % BLOCK, (position % BLOCK) as usize);
@@ -269,11 +271,50 @@ impl JoinDevice {
                 BlockPlace::Nothing => target.fill(0),
                 BlockPlace::Shard { number, home } => {
                     let mut reads = [Read { at: home + skip as u64, buffer: target }];
-                    self.read_shard(number, self.state.fetcher.most_requests(), &mut reads)?;
+                    self.read_shard(number, self.state.fetcher.most_requests(), &mut reads, is_batch)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Divides requests by shard, and reads from some of these at the same time.
+    fn read_by_shard(
+        &self,
+        requests: &mut [Read<'_>],
+        is_batch: bool,
+    ) -> std::result::Result<(), ReadErrors> {
+        let mut failures: HashMap<usize, io::Error> = HashMap::new();
+        let mut by_shard: BTreeMap<usize, ShardReads<'_>> = BTreeMap::new();
+        for (index, request) in requests.iter_mut().enumerate() {
+            let (at, len) = (request.at, request.buffer.len());
+            if at.checked_add(len as u64).is_none_or(|end| end > Device::len(self)) {
+                failures.insert(index, io::ErrorKind::UnexpectedEof.into());
+            } else if let Some((number, home)) = self.whole(at, len) {
+                let (indexes, reads) = by_shard.entry(number).or_default();
+                indexes.push(index);
+                reads.push(Read { at: home, buffer: request.buffer.reborrow() });
+            } else if let Err(error) = self.read_parts(at, &mut request.buffer, is_batch) {
+                failures.insert(index, error);
+            }
+        }
+        let share = self.state.fetcher.most_requests() / by_shard.len().clamp(1, SHARDS_AT_ONCE);
+        let share = share.max(1);
+        let done = threads::map(SHARDS_AT_ONCE, by_shard.into_iter().collect(), |(number, work)| {
+            let (indexes, mut reads) = work;
+            (indexes, self.read_shard(number, share, &mut reads, is_batch).err())
+        });
+        for (indexes, failed) in done {
+            let Some(failed) = failed else { continue };
+            for (part, index) in indexes.into_iter().enumerate() {
+                if let Some(error) = failed.of(part) {
+                    failures.insert(index, io::Error::new(error.kind(), error.to_string()));
+                }
+            }
+        }
+        let mut errors = ReadErrors::default();
+        failures.into_iter().for_each(|(index, error)| errors.add(index, error));
+        errors.into_result()
     }
 
     /// The shard of a whole request, and its position there; `None` where it has other bytes, too.
@@ -360,36 +401,10 @@ impl Device for JoinDevice {
     }
 
     fn read_many(&self, requests: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
-        let mut failures: HashMap<usize, io::Error> = HashMap::new();
-        let mut by_shard: BTreeMap<usize, ShardReads<'_>> = BTreeMap::new();
-        for (index, request) in requests.iter_mut().enumerate() {
-            let (at, len) = (request.at, request.buffer.len());
-            if at.checked_add(len as u64).is_none_or(|end| end > Device::len(self)) {
-                failures.insert(index, io::ErrorKind::UnexpectedEof.into());
-            } else if let Some((number, home)) = self.whole(at, len) {
-                let (indexes, reads) = by_shard.entry(number).or_default();
-                indexes.push(index);
-                reads.push(Read { at: home, buffer: request.buffer.reborrow() });
-            } else if let Err(error) = self.read_parts(at, &mut request.buffer) {
-                failures.insert(index, error);
-            }
-        }
-        let share = self.state.fetcher.most_requests() / by_shard.len().clamp(1, SHARDS_AT_ONCE);
-        let share = share.max(1);
-        let done = threads::map(SHARDS_AT_ONCE, by_shard.into_iter().collect(), |(number, work)| {
-            let (indexes, mut reads) = work;
-            (indexes, self.read_shard(number, share, &mut reads).err())
-        });
-        for (indexes, failed) in done {
-            let Some(failed) = failed else { continue };
-            for (part, index) in indexes.into_iter().enumerate() {
-                if let Some(error) = failed.of(part) {
-                    failures.insert(index, io::Error::new(error.kind(), error.to_string()));
-                }
-            }
-        }
-        let mut errors = ReadErrors::default();
-        failures.into_iter().for_each(|(index, error)| errors.add(index, error));
-        errors.into_result()
+        self.read_by_shard(requests, false)
+    }
+
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> std::result::Result<(), ReadErrors> {
+        self.read_by_shard(requests, true)
     }
 }

@@ -64,4 +64,8 @@ impl Device for PublicationDevice {
     fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
         self.below().read_many(requests)
     }
+
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        self.below().read_batch(requests)
+    }
 }

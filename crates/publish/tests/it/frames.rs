@@ -2,7 +2,10 @@
 
 use crate::support::{Image, Memory, assert_same, change_at_random, content, open, open_with, text, volume};
 use lanefs::{FileContents, PathSet, ReadFiles, Volume};
-use lanefs_publish::{Cache, Publication, PublishOptions, ReadOptions, StoreError, publish};
+use lanefs_publish::{
+    Cache, JoinOptions, Publication, PublishOptions, ReadOptions, Receipt, Reference, StoreError, join,
+    publish, publish_shard,
+};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +71,7 @@ fn a_batch_of_small_files_fetches_little_more_than_them() {
     for (frame_bytes, most) in [(16 << 10, 3), (32 << 10, 5), (64 << 10, 9)] {
         let store = published(&image, frame_bytes);
         // Of a near store, however slow this machine makes it look: the gaps that are read are the smallest.
-        let options = ReadOptions { pace: Some(NEAR), reads_ahead: false, ..ReadOptions::default() };
+        let options = ReadOptions { pace: Some(NEAR), ..ReadOptions::default() };
         let (bytes, files) = fetched(&open_with(store.clone(), &options).expect("a publication"));
         assert!(bytes <= most * files, "frames of {frame_bytes}: {bytes} for {files}");
         let publication = open(&store).expect("a publication");
@@ -80,6 +83,43 @@ fn a_batch_of_small_files_fetches_little_more_than_them() {
     }
     let (bytes, files) = fetched(&open(&published(&image, 0)).expect("a publication"));
     assert!(bytes > 6 * files, "without frames: {bytes} for {files}");
+}
+
+/// Reads a file of each window or so, ten at a time, in the order of their positions.
+fn read_in_batches(volume: &Volume, prefix: &str) -> u64 {
+    let some: Vec<usize> = (0..FILES).step_by(20).collect();
+    for batch in some.chunks(10) {
+        let paths: PathSet = batch.iter().map(|number| format!("{prefix}{}", path(*number))).collect();
+        let mut contents = FileContents::new();
+        volume.read_files(&ReadFiles::default(), &paths, &mut contents).expect("read");
+        for (number, bytes) in batch.iter().zip(contents.iter()) {
+            assert!(bytes == Ok(&file(*number)[..]), "file {number}");
+        }
+    }
+    (some.len() * BYTES) as u64
+}
+
+#[test]
+fn batches_that_follow_one_another_read_nothing_ahead() {
+    let image = image();
+    let store = published(&image, 16 << 10);
+    // The same volume as the shard of a join.
+    let options = PublishOptions { level: 1, frame_bytes: 16 << 10, ..PublishOptions::default() };
+    let shard = publish_shard(&image.open(), store.clone(), &options, &|_, _| true).expect("published");
+    let receipt =
+        Receipt { prefix: "/s".into(), version: shard.version, uuid: shard.facts.uuid, files: 0, bytes: 0 };
+    join(store.clone(), "join", &[receipt], &JoinOptions::default(), &|_, _| true).expect("a join");
+    for (tag, prefix) in [("latest", ""), ("join", "/s")] {
+        let options = ReadOptions { pace: Some(NEAR), ..ReadOptions::default() };
+        let publication =
+            Publication::open(store.clone(), &Reference::Tag(tag.into()), &options).expect("a publication");
+        let there = volume(&publication);
+        there.load_metadata(&|_, _| true).expect("metadata");
+        let before = publication.counts().bytes;
+        let files = read_in_batches(&there, prefix);
+        let bytes = publication.counts().bytes - before;
+        assert!(bytes <= 4 * files, "{tag}: {bytes} for {files}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod equal;
 mod frames;
 mod hostile;
 mod join;
+mod order;
 mod prune;
 mod publish;
 mod pull;

@@ -150,6 +150,15 @@ pub trait Device: Send + Sync {
         errors.into_result()
     }
 
+    /// Does many reads as [`read_many`](Self::read_many), for a caller that knows all that it needs, such as a
+    /// batch of files. A device that reads ahead of its requests reads nothing ahead of these.
+    ///
+    /// # Errors
+    /// As `read_many`.
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        self.read_many(requests)
+    }
+
     /// Writes all of `data` from byte `at` on.
     ///
     /// # Errors

@@ -32,6 +32,17 @@ impl Overlay {
         Overlay(Arc::new(OverlayState { device, changed: Mutex::new(BTreeMap::new()) }))
     }
 
+    /// Puts changed blocks over those of many reads of the device below.
+    fn put_over_all(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        let mut errors = ReadErrors::default();
+        for (index, request) in requests.iter_mut().enumerate() {
+            if let Err(error) = self.put_over(request.at, &mut request.buffer) {
+                errors.add(index, error);
+            }
+        }
+        errors.into_result()
+    }
+
     /// Puts changed blocks over bytes that were read from the device below.
     fn put_over(&self, at: u64, buffer: &mut IoBufMut<'_>) -> io::Result<()> {
         let end = at + buffer.len() as u64;
@@ -78,13 +89,12 @@ impl Device for Overlay {
 
     fn read_many(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
         self.0.device.read_many(requests)?;
-        let mut errors = ReadErrors::default();
-        for (index, request) in requests.iter_mut().enumerate() {
-            if let Err(error) = self.put_over(request.at, &mut request.buffer) {
-                errors.add(index, error);
-            }
-        }
-        errors.into_result()
+        self.put_over_all(requests)
+    }
+
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        self.0.device.read_batch(requests)?;
+        self.put_over_all(requests)
     }
 
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {

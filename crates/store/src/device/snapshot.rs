@@ -284,6 +284,10 @@ impl Device for Preserving {
         self.device.read_many(requests)
     }
 
+    fn read_batch(&self, requests: &mut [Read<'_>]) -> Result<(), ReadErrors> {
+        self.device.read_batch(requests)
+    }
+
     fn write_at(&self, at: u64, data: IoBuf<'_>) -> io::Result<()> {
         if planted::is(planted::Bug::SavesAfterWriting) {
             let done = self.device.write_at(at, data);

@@ -27,6 +27,8 @@ enum Need<'r> {
     Now(&'r Range<u64>),
     /// A thread will want them, and none waits.
     Soon,
+    /// They are those of a batch, which knows all that it needs.
+    Batch,
     /// They are neighbours.
     Perhaps,
 }
@@ -40,7 +42,7 @@ impl Need<'_> {
     fn is_neighbour(&self, index: u64) -> bool {
         match self {
             Need::Now(wanted) => !wanted.contains(&index),
-            Need::Soon => false,
+            Need::Soon | Need::Batch => false,
             Need::Perhaps => true,
         }
     }
@@ -198,7 +200,7 @@ impl Store {
             self.fetch_blocks(device, &tables);
         }
         self.fetch_blocks(device, &blocks);
-        let _ = self.fetch_data(device, &ranges, Need::Soon, JOINED);
+        let _ = self.fetch_data(device, &ranges, Need::Batch, JOINED);
     }
 
     /// Reads those blocks of metadata that are absent and that no other thread is fetching, all at once.
@@ -437,7 +439,11 @@ impl Store {
                 buffer: self.frame(first * BLOCK, count * BLOCK),
             })
             .collect();
-        let failures = device.read_many(&mut requests).err();
+        let read = match need {
+            Need::Batch => device.read_batch(&mut requests),
+            _ => device.read_many(&mut requests),
+        };
+        let failures = read.err();
         drop(requests);
         for (i, (first, count)) in claimed.into_iter().enumerate() {
             let failed = failures.as_ref().is_some_and(|failures| failures.of(i).is_some());

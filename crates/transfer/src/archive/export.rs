@@ -24,6 +24,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+/// Files whose content is fetched together at most.
+const BROUGHT_FILES: usize = 512;
+
 /// Destination of an archive.
 pub enum ArchiveTarget<'a> {
     /// A file of the host. The suffix of its name chooses the compression: `.gz` and `.tgz` gzip, `.zst` and
@@ -169,6 +172,11 @@ fn write_tree<W: Write>(
     (job.report("the archive"), complete)
 }
 
+/// True for the path of a member that is a directory.
+fn is_directory(path: &[u8]) -> bool {
+    path.ends_with(b"/")
+}
+
 struct ArchiveExport<'a, W: Write> {
     job: TransferJob<'a>,
     volume: &'a dyn FileSystem,
@@ -191,6 +199,7 @@ impl<W: Write> ArchiveExport<'_, W> {
         }
         // Paths of the members to be written, the next one last.
         let mut waiting = vec![(attr.ino, b"./".to_vec())];
+        let mut brought = 0;
         while let Some((ino, path)) = waiting.pop() {
             if self.job.should_stop() {
                 break;
@@ -198,6 +207,14 @@ impl<W: Write> ArchiveExport<'_, W> {
             if self.last_report.elapsed() > PROGRESS_INTERVAL {
                 self.job.report_progress(false);
                 self.last_report = Instant::now();
+            }
+            if !is_directory(&path) {
+                if brought == 0 {
+                    let after = waiting.iter().rev().take_while(|(_, path)| !is_directory(path));
+                    let next = std::iter::once(ino).chain(after.map(|(ino, _)| *ino)).take(BROUGHT_FILES);
+                    brought = self.volume.bring_files(&next.collect::<Vec<_>>()).max(1);
+                }
+                brought -= 1;
             }
             let attr = match self.volume.getattr(ino) {
                 Ok(attr) => attr,

@@ -2,7 +2,7 @@
 
 use crate::on_host::hostdir::{HostDir, drop_chain, joined};
 use crate::running::pending_tasks::PendingTasks;
-use lanefs::Attr;
+use lanefs::{Attr, Ino};
 use std::sync::Arc;
 
 /// A directory of which a part is still to be exported.
@@ -41,6 +41,12 @@ impl ExportDir {
         parts.push(top);
         joined(&parts)
     }
+}
+
+/// Entries of a directory that are not directories.
+pub(super) struct NamesOf {
+    pub(super) dir: Arc<ExportDir>,
+    pub(super) names: Vec<(Ino, Vec<u8>)>,
 }
 
 impl Drop for ExportDir {

@@ -1,6 +1,6 @@
 //! State of a tree's export, and steps that names of all kinds share.
 
-use super::dir::ExportDir;
+use super::dir::{ExportDir, NamesOf};
 use super::host_entry::HostEntryError;
 use super::options::ExportOptions;
 use crate::on_host::hostdir::{FileId, OpenDirs};
@@ -39,6 +39,8 @@ pub(super) struct TreeExport<'a> {
     pub(super) dirs: OpenDirs,
     /// Copies of files with several names. A further name is: directory and name on the host.
     pub(super) links: HardLinks<Ino, FirstName, (Arc<ExportDir>, Vec<u8>)>,
+    /// Names of directories with few of them, which become tasks together.
+    pub(super) gathered: Mutex<Vec<NamesOf>>,
     /// Directories visited: a damaged volume may have a directory under two names, and so a cycle.
     pub(super) visited: Mutex<HashSet<Ino>>,
     pub(super) uid: u32,
@@ -63,6 +65,7 @@ impl<'a> TreeExport<'a> {
             source,
             dirs: OpenDirs::new(),
             links: HardLinks::new(),
+            gathered: Mutex::default(),
             visited: Mutex::default(),
             uid: uid.as_raw(),
             gid: rustix::process::getegid().as_raw(),

@@ -1,6 +1,6 @@
 //! The walk over the volume's tree: tasks, directories, and their entries.
 
-use super::dir::ExportDir;
+use super::dir::{ExportDir, NamesOf};
 use super::exporter::TreeExport;
 use super::host_entry::HostEntryError;
 use super::options::ExportOptions;
@@ -31,8 +31,10 @@ enum ExportTask {
     Top,
     /// Makes and walks a directory: an entry of its parent.
     Directory(Arc<ExportDir>, Ino, Vec<u8>),
-    /// Exports other entries of a directory.
-    Names(Arc<ExportDir>, Vec<(Ino, Vec<u8>)>),
+    /// Exports other entries of some directories.
+    Names(Vec<NamesOf>),
+    /// Exports those that were gathered.
+    Gathered,
 }
 
 /// Opens the directory `dest` of the host, made with its parents where it does not exist; true where it was
@@ -124,24 +126,64 @@ impl TreeExport<'_> {
     fn execute(&self, queue: &Queue<ExportTask>, buffer: &mut [u8], top: &Arc<ExportDir>, task: ExportTask) {
         match task {
             ExportTask::Top => {
-                if let Ok(fd) = top.host.fd(&self.dirs) {
-                    self.walk(queue, buffer, top, &fd);
-                }
+                self.walk(queue, top);
                 self.end_task(top.clone());
             }
             ExportTask::Directory(parent, ino, name) => {
                 if !self.job.should_stop() {
-                    self.export_subdirectory(queue, buffer, &parent, ino, &name);
+                    self.export_subdirectory(queue, &parent, ino, &name);
                 }
                 self.end_task(parent);
             }
-            ExportTask::Names(dir, names) => {
-                match dir.host.fd(&self.dirs) {
-                    Ok(fd) => self.export_names(buffer, &dir, &fd, names),
-                    Err(errno) => self.host_refused(&dir, b"", "cannot be opened again", errno),
-                }
-                self.end_task(dir);
+            ExportTask::Names(groups) => self.export_groups(buffer, groups),
+            ExportTask::Gathered => {
+                let gathered = std::mem::take(&mut *self.gathered.lock());
+                self.export_groups(buffer, gathered);
             }
+        }
+    }
+
+    /// Exports the entries of some directories, whose content is fetched together.
+    fn export_groups(&self, buffer: &mut [u8], groups: Vec<NamesOf>) {
+        let inodes = groups.iter().flat_map(|group| &group.names).map(|(ino, _)| *ino);
+        let (inodes, mut brought, mut done): (Vec<Ino>, _, _) = (inodes.collect(), 0, 0);
+        for NamesOf { dir, names } in groups {
+            match dir.host.fd(&self.dirs) {
+                Ok(fd) => {
+                    for (ino, name) in names {
+                        if self.job.should_stop() {
+                            break;
+                        }
+                        if done == brought {
+                            brought += self.volume.bring_files(&inodes[done..]).max(1);
+                        }
+                        done += 1;
+                        self.export_entry(buffer, &dir, &fd, ino, &name);
+                    }
+                }
+                Err(errno) => {
+                    self.host_refused(&dir, b"", "cannot be opened again", errno);
+                    done += names.len();
+                    brought = brought.max(done);
+                }
+            }
+            self.end_task(dir);
+        }
+    }
+
+    /// Keeps a few names of a directory until those of other directories make a task of the usual size.
+    fn gather(&self, queue: &Queue<ExportTask>, dir: &Arc<ExportDir>, names: Vec<(Ino, Vec<u8>)>) {
+        if names.is_empty() {
+            return;
+        }
+        dir.tasks.add();
+        let mut gathered = self.gathered.lock();
+        gathered.push(NamesOf { dir: dir.clone(), names });
+        if gathered.iter().map(|group| group.names.len()).sum::<usize>() >= TASK_ENTRIES {
+            queue.push(ExportTask::Names(std::mem::take(&mut *gathered)));
+        } else if gathered.len() == 1 {
+            // Nobody else may come.
+            queue.push_below(ExportTask::Gathered);
         }
     }
 
@@ -165,29 +207,7 @@ impl TreeExport<'_> {
         }
     }
 
-    fn export_names(
-        &self,
-        buffer: &mut [u8],
-        dir: &Arc<ExportDir>,
-        fd: &OwnedFd,
-        names: Vec<(Ino, Vec<u8>)>,
-    ) {
-        for (ino, name) in names {
-            if self.job.should_stop() {
-                return;
-            }
-            self.export_entry(buffer, dir, fd, ino, &name);
-        }
-    }
-
-    fn export_subdirectory(
-        &self,
-        queue: &Queue<ExportTask>,
-        buffer: &mut [u8],
-        parent: &Arc<ExportDir>,
-        ino: Ino,
-        name: &[u8],
-    ) {
+    fn export_subdirectory(&self, queue: &Queue<ExportTask>, parent: &Arc<ExportDir>, ino: Ino, name: &[u8]) {
         if !self.visited.lock().insert(ino) {
             return self.damage(parent, name, "is a directory with a second name (run `lanefs fsck`)");
         }
@@ -209,10 +229,9 @@ impl TreeExport<'_> {
         count(&self.job.counters.directories);
         // The parent waits for this directory, as this directory does for its own walk.
         parent.tasks.add();
-        let fd = Arc::new(fd);
-        let host = HostDir::below(&self.dirs, &parent.host, c_name, id, fd.clone());
+        let host = HostDir::below(&self.dirs, &parent.host, c_name, id, Arc::new(fd));
         let dir = Arc::new(ExportDir::new(Some(parent.clone()), host, attr, name.to_vec(), made));
-        self.walk(queue, buffer, &dir, &fd);
+        self.walk(queue, &dir);
         self.end_task(dir);
     }
 
@@ -230,8 +249,8 @@ impl TreeExport<'_> {
         }
     }
 
-    /// Divides a directory's entries into tasks, and executes the last one.
-    fn walk(&self, queue: &Queue<ExportTask>, buffer: &mut [u8], dir: &Arc<ExportDir>, fd: &OwnedFd) {
+    /// Divides a directory's entries into tasks.
+    fn walk(&self, queue: &Queue<ExportTask>, dir: &Arc<ExportDir>) {
         let mut names = Vec::new();
         let mut cookie = 0;
         loop {
@@ -256,12 +275,13 @@ impl TreeExport<'_> {
             }
             if names.len() >= TASK_ENTRIES {
                 dir.tasks.add();
-                queue.push(ExportTask::Names(dir.clone(), std::mem::take(&mut names)));
+                let names = std::mem::take(&mut names);
+                queue.push(ExportTask::Names(vec![NamesOf { dir: dir.clone(), names }]));
             }
             if self.job.should_stop() {
                 return;
             }
         }
-        self.export_names(buffer, dir, fd, names);
+        self.gather(queue, dir, names);
     }
 }

@@ -38,10 +38,19 @@ impl<T: Send> Queue<T> {
 
     /// Adds a task. Call it only from within a task: otherwise the threads may have ended.
     pub(crate) fn push(&self, task: T) {
+        self.add(task, Vec::push);
+    }
+
+    /// Adds a task that is executed after those that are there. Call it only from within a task.
+    pub(crate) fn push_below(&self, task: T) {
+        self.add(task, |tasks, task| tasks.insert(0, task));
+    }
+
+    fn add(&self, task: T, add: impl FnOnce(&mut Vec<T>, T)) {
         let mut state = self.state.lock();
         debug_assert!(state.active > 0, "only a task pushes tasks");
         state.pushed += 1;
-        state.tasks.push(task);
+        add(&mut state.tasks, task);
         drop(state);
         self.changed.notify_one();
     }
@@ -136,6 +145,21 @@ mod tests {
             );
             assert_eq!(done.into_inner(), 1957);
         }
+    }
+
+    #[test]
+    fn a_task_below_the_others_comes_after_them() {
+        let done = Mutex::new(Vec::new());
+        let work = |queue: &Queue<u32>, (): &mut (), task| {
+            done.lock().push(task);
+            if task == 0 {
+                queue.push(1);
+                queue.push_below(9);
+                queue.push(2);
+            }
+        };
+        run_tasks(1, 0, || (), work, || ());
+        assert_eq!(done.into_inner(), [0, 2, 1, 9]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Starting and serving a mount.
 
 use super::follow;
+use super::trace_file::TraceFile;
 use crate::session::image::{self, Image};
 use crate::session::metrics;
 use crate::session::mount_options::MountOptions;
@@ -13,14 +14,13 @@ use crate::text::{bytes, size};
 use lanefs::{Access, Caller, SetAttr, Volume};
 use lanefs_fuse::daemon::{self, Started};
 use lanefs_fuse::logging::{self, Destination};
-use lanefs_fuse::{CommandRequest, Ended, Mount, Service, Statistics, Stopper, Trace, remount};
+use lanefs_fuse::{CommandRequest, Ended, Mount, Service, Statistics, Stopper, remount};
 use lanefs_transfer::by_descriptor::FilePlace;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -161,10 +161,13 @@ impl MountRequest {
         // The directory is checked first: opening the image takes longer.
         lanefs_fuse::directory(&self.dir).map_err(|error| mount_failure(&error))?;
         let (volume, reading) = self.open(mount_options.read_only)?;
-        let trace = self.options.record.as_deref().map(|file| start_trace(Path::new(file))).transpose()?;
+        let trace = self.options.record.as_deref().map(|file| TraceFile::create(Path::new(file)));
+        let trace = trace.transpose()?;
         let mut mount = Mount::start(volume, &self.dir, &mount_options)
             .map_err(|error| image_mount_failure(&self.image, &error))?;
-        trace.into_iter().for_each(|trace| mount.record(trace));
+        if let Some(trace) = &trace {
+            mount.record(trace.begin()?);
+        }
         if let (Some(seconds), Some(reading)) = (options.follow, &reading) {
             follow::start(&mut mount, Arc::clone(reading), Duration::from_secs(seconds.into()))?;
         }
@@ -172,6 +175,7 @@ impl MountRequest {
         if let Err(error) = mount.serve_commands(Arc::new(service)) {
             log::warn!("commands on the mounted volume are not possible: {error}");
         }
+        trace.into_iter().for_each(TraceFile::keep);
         Ok(mount)
     }
 
@@ -214,20 +218,6 @@ fn open_log(path: &Path) -> Result<File, Failure> {
             Err(Failure::usage(bytes::of_path(path), what, "name a file, or syslog"))
         }
     }
-}
-
-/// Makes the file of a trace. No file that is there is written to, and no link is followed: another user may
-/// have put one there.
-fn start_trace(path: &Path) -> Result<Arc<Trace>, Failure> {
-    let made = File::options().append(true).create_new(true).mode(0o600).open(path);
-    let file = made.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            let what = "exists already";
-            Failure::new(exit::HOST, bytes::of_path(path), what, "name another file, or remove it")
-        }
-        _ => Failure::host(path, &error),
-    })?;
-    Ok(Arc::new(Trace::new(file)))
 }
 
 /// Has SIGINT and SIGTERM stop the mount, once there is one.

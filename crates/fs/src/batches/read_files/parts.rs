@@ -126,6 +126,7 @@ impl<S: FileSink> Parts<'_, S> {
             if batch.read_into(self.files.slice(rows.clone()), &self.located[rows], &mut part).is_ok() {
                 self.layout.append(part.layout());
                 let len = part.bytes().len();
+                self.batch.volume.check_expansion(part.bytes())?;
                 self.sink.take(at, len)?;
                 break;
             }
@@ -159,6 +160,8 @@ impl<S: FileSink> Parts<'_, S> {
                 if !is_same.map_err(Failure::OfFile)? {
                     return Ok(None);
                 }
+                let checked = self.batch.volume.check_expansion(&memory[..count]);
+                checked.map_err(|error| Failure::OfCall(error.into()))?;
                 self.sink.take(at + done, count).map_err(Failure::OfCall)?;
                 done += count as u64;
             }

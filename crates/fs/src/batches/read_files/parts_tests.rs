@@ -152,3 +152,41 @@ fn a_file_that_changes_while_its_parts_are_read_is_never_torn() {
         assert_eq!(wrong, None);
     }
 }
+
+/// A sink that drops all bytes.
+struct Dropping(Vec<u8>);
+
+impl FileSink for Dropping {
+    type Error = Error;
+
+    fn capacity(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn memory(&mut self, _at: u64) -> Result<&mut [u8]> {
+        Ok(&mut self.0)
+    }
+
+    fn take(&mut self, _at: u64, _len: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn files_in_parts_have_the_bound_of_others() {
+    let volume = Volume::create_memory(&options()).expect("create");
+    // One that is read by itself, and one that is read with others.
+    for size in [3 << 20, 1 << 20] {
+        let path = format!("/{size}");
+        volume.write_file(&path, vec![7; size]).expect("write");
+        let count = (1100 << 20) / size;
+        let paths: PathSet = std::iter::repeat_n(&path, count).collect();
+        let (mut sink, mut layout) = (Dropping(vec![0; 2 << 20]), FileLayout::default());
+        let mut read = |factor| {
+            volume.bound_expansion(factor);
+            volume.read_files_in_parts(&ReadFiles::default(), &paths, &mut sink, &mut layout)
+        };
+        assert!(matches!(read(1), Err(Error::Expansion { .. })), "{size}");
+        assert_eq!(read(0).expect("read"), count, "without a bound");
+    }
+}

@@ -78,7 +78,7 @@ impl PlannedFile<'_> {
 
 /// The blocks of the volume that hold a range of a file.
 #[cold]
-fn blocks_of(core: &Core<'_>, node: Inode<'_>, offset: u64, len: u64) -> Outcome<Vec<BlockRange>> {
+pub(super) fn blocks_of(core: &Core<'_>, node: Inode<'_>, offset: u64, len: u64) -> Outcome<Vec<BlockRange>> {
     let (mut block, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
     let mut ranges = Vec::new();
     while block < end {

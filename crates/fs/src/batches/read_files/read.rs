@@ -15,7 +15,7 @@ use lanefs_store::{BlockRange, Want};
 use std::borrow::BorrowMut;
 
 /// Blocks that are fetched together at most: 8 MiB.
-const WINDOW_BLOCKS: u64 = 2048;
+pub(super) const WINDOW_BLOCKS: u64 = 2048;
 
 impl FileBatch<'_> {
     /// Divides the memory among the files that were found.
