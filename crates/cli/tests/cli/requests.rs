@@ -13,8 +13,8 @@ fn hot(number: usize) -> String {
     format!("/hot/d{number}/file")
 }
 
-/// Makes files that do not compress, here and there on a volume, and publishes it with their data side by side
-/// to a server. Returns the URL.
+/// Makes files that do not compress, here and there on a volume, and publishes it with their data side by
+/// side to a server. Returns the URL.
 fn published(v: &TestVolume, server: &Server) -> String {
     let volume = Volume::open(&v.image, Access::Write).unwrap();
     volume.mkdir_all("/cold", 0o755).unwrap();
