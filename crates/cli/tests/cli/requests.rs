@@ -72,8 +72,8 @@ fn commands_that_read_many_files_fetch_their_data_together() {
     let out = v.host("out");
     let (_, requests) = counted(&server, &["export", &url, "/hot", text(&out), "--threads", "1"]);
     assert!(requests <= metadata + MOST, "export: {requests} requests, {metadata} of them for metadata");
-    for number in 0..FILES {
-        let here = run(&["cat", text(&v.image), &paths[number]]).ends(0).bytes;
+    for (number, path) in paths.iter().enumerate() {
+        let here = run(&["cat", text(&v.image), path]).ends(0).bytes;
         assert!(fs::read(out.join(format!("d{number}/file"))).unwrap() == here, "{number}");
     }
 
