@@ -6,9 +6,11 @@ use super::tests::{
 };
 use super::*;
 use crate::vocabulary::error::Error;
+use crate::vocabulary::options::{Access, CreateOptions};
 use crate::vocabulary::path_set::PathSet;
 use crate::vocabulary::types::{Caller, ResolveOptions};
 use lanefs_format::Code;
+use lanefs_store::{Device, IoBufMut, MemoryDevice};
 
 /// A sink with memory of one part, which is copied to the target when it is taken.
 struct TestSink {
@@ -172,13 +174,41 @@ impl FileSink for Dropping {
     }
 }
 
+/// A device that was given nothing for its bytes.
+struct ForNothing(MemoryDevice);
+
+impl Device for ForNothing {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn given(&self) -> u64 {
+        0
+    }
+
+    fn read_at(&self, at: u64, buffer: IoBufMut<'_>) -> std::io::Result<()> {
+        self.0.read_at(at, buffer)
+    }
+}
+
 #[test]
 fn files_in_parts_have_the_bound_of_others() {
-    let volume = Volume::create_memory(&options()).expect("create");
+    let device = MemoryDevice::new(vec![0; 32 << 20]);
+    let options = CreateOptions { size: 32 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_device(Box::new(device.clone()), &options).expect("create");
     // One that is read by itself, and one that is read with others.
-    for size in [3 << 20, 1 << 20] {
+    let sizes = [3 << 20, 1 << 20];
+    for size in sizes {
+        volume.write_file(format!("/{size}"), vec![7; size]).expect("write");
+    }
+    volume.close().expect("close");
+    let volume = Volume::open_device(Box::new(ForNothing(device)), Access::Read).expect("open");
+    for size in sizes {
         let path = format!("/{size}");
-        volume.write_file(&path, vec![7; size]).expect("write");
         let count = (1100 << 20) / size;
         let paths: PathSet = std::iter::repeat_n(&path, count).collect();
         let (mut sink, mut layout) = (Dropping(vec![0; 2 << 20]), FileLayout::default());
@@ -186,7 +216,8 @@ fn files_in_parts_have_the_bound_of_others() {
             volume.bound_expansion(factor);
             volume.read_files_in_parts(&ReadFiles::default(), &paths, &mut sink, &mut layout)
         };
-        assert!(matches!(read(1), Err(Error::Expansion { .. })), "{size}");
+        let bounded = read(1);
+        assert!(matches!(bounded, Err(Error::Expansion { .. })), "{size}: {bounded:?}");
         assert_eq!(read(0).expect("read"), count, "without a bound");
     }
 }
