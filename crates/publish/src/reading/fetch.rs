@@ -317,7 +317,6 @@ impl Fetcher {
         });
         let gap = self.pace.gap_bytes(requests);
         let joined = join(missing.into_iter().flatten().collect(), gap, |own: &Own<'_>| &own.stored);
-        let requests = self.pace.useful_requests(requests);
         threads::for_each(requests, joined.into_iter(), |request| self.request(request));
     }
 

@@ -24,8 +24,6 @@ const SMALL_REQUESTS: u32 = 64;
 const ROW_REQUESTS: u32 = 64;
 const ROW_UNDER_WAY: u32 = 8;
 const ROW_BYTES: u64 = 256 << 10;
-/// Requests at the same time that are of use on any way: by large ones, they fill one of 100 ms and 1 Gbit/s.
-const LEAST_REQUESTS: f64 = 32.0;
 /// Fewest bytes that measure the bandwidth.
 const LARGE_BYTES: u64 = 1 << 20;
 /// Bounds of a gap between two parts of an object that are read by one request.
@@ -183,15 +181,6 @@ impl Pace {
         (one * state.bytes_per_second).clamp(GAP_BYTES.0, GAP_BYTES.1) as u64
     }
 
-    /// The number of requests at the same time, `most` at most, beyond which further ones only wait: twice as
-    /// many as end in a round trip.
-    pub(crate) fn useful_requests(&self, most: usize) -> usize {
-        let state = self.0.lock();
-        let in_a_round_trip = state.latency_seconds / state.request_seconds;
-        (2.0 * in_a_round_trip).clamp(LEAST_REQUESTS, LEAST_REQUESTS.max(most as f64)).min(most as f64)
-            as usize
-    }
-
     /// True where so many bytes take longer than another round trip of so many requests.
     pub(crate) fn is_worth_a_round_trip(&self, bytes: u64, requests: usize) -> bool {
         let state = self.0.lock();
@@ -265,9 +254,7 @@ mod tests {
         (0..8).for_each(|_| row_of(100_000, ROW_UNDER_WAY, Duration::from_millis(1)));
         assert!(pace.is_worth_a_round_trip(100 << 20, 1000), "nor do large ones");
         let before = pace.gap_bytes(256);
-        assert_eq!((pace.useful_requests(256), pace.useful_requests(8)), (256, 8));
         (0..8).for_each(|_| row(ROW_UNDER_WAY, Duration::from_millis(1)));
-        assert_eq!((pace.useful_requests(256), pace.useful_requests(8)), (60, 8), "30 in a round trip");
         assert!(!pace.is_worth_a_round_trip(100 << 20, 1000), "0.84 s beside 1.03");
         assert!((124_000..126_000).contains(&pace.gap_bytes(256)) && before < 26_000, "{before}");
         pace.0.lock().note_busy(1000, 100 << 20, Duration::from_secs_f64(2.0 + FIRST_LATENCY_SECONDS));
