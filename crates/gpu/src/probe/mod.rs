@@ -66,6 +66,7 @@ pub(crate) fn of(context: &DeviceContext, kernel: &str) -> Result<Vec<Probed>> {
 fn run(context: &DeviceContext, probes: &[Probe]) -> Result<Vec<Probed>> {
     let name = |(path, _): &Probe| Probed { kernels: names_probed_by(path), took: Duration::ZERO };
     let mut probed: Vec<Probed> = probes.iter().map(name).collect();
+    let _probed = context.device.probed();
     for size in [InodeSize::B128, InodeSize::B256] {
         let options =
             CreateOptions { size: 16 << 20, inode_size: size, seed: Some(SEED), ..CreateOptions::default() };

@@ -3,3 +3,4 @@
 mod device_files;
 mod exports;
 mod failures;
+mod probes;

@@ -10,7 +10,7 @@ use super::sleepers::Sleepers;
 use crate::error::{During, Error, Result};
 use ash::vk;
 use lanefs_sync::lock::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Nanoseconds of a wait, and the number of waits for a submission: ten minutes. Dispatches are bounded and
@@ -55,6 +55,8 @@ pub(crate) struct Device {
     export: Option<ExportFunctions>,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
+    /// Probes that are at work.
+    probes: AtomicUsize,
     /// The driver's compiled kernels: those of an earlier start, and new ones; null where it keeps none.
     pub(super) pipelines: OnceLock<vk::PipelineCache>,
     /// Memory of buffers that were dropped.
@@ -70,6 +72,15 @@ struct Queue {
     family: u32,
     /// Counts its submissions that have ended.
     timeline: vk::Semaphore,
+}
+
+/// A probe that is at work.
+pub(crate) struct ProbeInProgress<'d>(&'d Device);
+
+impl Drop for ProbeInProgress<'_> {
+    fn drop(&mut self) {
+        self.0.probes.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 const OPERATION: &str = "working";
@@ -125,6 +136,7 @@ impl Device {
             #[cfg(any(test, feature = "_testing"))]
             is_idle: AtomicBool::new(false),
             is_hung: AtomicBool::new(false),
+            probes: AtomicUsize::new(0),
             pipelines: OnceLock::new(),
             spares: Spares::default(),
             sleepers: Sleepers::default(),
@@ -241,6 +253,17 @@ impl Device {
     /// Tells whether the device did not end a submission in time. All that it was given must stay.
     pub(crate) fn hangs(&self) -> bool {
         self.is_hung.load(Ordering::Relaxed)
+    }
+
+    /// Counts a probe until what this returns is dropped.
+    pub(crate) fn probed(&self) -> ProbeInProgress<'_> {
+        self.probes.fetch_add(1, Ordering::Relaxed);
+        ProbeInProgress(self)
+    }
+
+    /// Tells whether a probe is at work: answers must not be those that an earlier one left in the memory.
+    pub(crate) fn is_probed(&self) -> bool {
+        self.probes.load(Ordering::Relaxed) > 0
     }
 
     /// A device that hangs is lost.
