@@ -7,8 +7,8 @@ use super::device::Device;
 use crate::error::Result;
 use std::sync::Arc;
 
-/// What the words of answers are before a kernel that is probed writes them.
-const NO_ANSWER: u32 = 0xa5a5_a5a5;
+/// A byte of answers before a kernel that is probed writes them.
+const NO_ANSWER: u8 = 0xa5;
 
 /// Direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,25 @@ impl Staged {
             Direction::ToHost => (buffer.is_fast_to_read(), MemoryLocation::Download),
         };
         let host = (!is_in_place).then(|| Buffer::new(device, len, location)).transpose()?;
+        let mut staged = Staged { buffer, host, direction };
         if direction == Direction::ToHost && device.is_probed() {
-            // The memory may be that of an earlier probe, whose answers are the right ones.
-            let mut commands = Commands::new(device)?;
-            commands.record(|recording| recording.fill(&buffer, buffer.len, NO_ANSWER))?;
-            commands.submit()?;
-            commands.wait()?;
+            staged.forget()?;
         }
-        Ok(Staged { buffer, host, direction })
+        Ok(staged)
+    }
+
+    /// Fills the answers with no answer: the memory may be that of an earlier probe, which had the right ones.
+    fn forget(&mut self) -> Result<()> {
+        if let (None, Some(bytes)) = (&self.host, self.buffer.bytes_mut()) {
+            bytes.fill(NO_ANSWER);
+            return Ok(());
+        }
+        let mut commands = Commands::new(&self.buffer.device)?;
+        commands.record(|recording| {
+            recording.fill(&self.buffer, self.buffer.len, u32::from_ne_bytes([NO_ANSWER; 4]))
+        })?;
+        commands.submit()?;
+        commands.wait()
     }
 
     /// In bytes.
