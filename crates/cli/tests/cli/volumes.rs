@@ -6,7 +6,7 @@ use lanefs::{Access, Volume};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 #[test]
 fn mkfs_makes_what_info_shows() {
@@ -48,6 +48,27 @@ fn mkfs_refuses_bad_sizes_and_what_exists() {
     assert!(!v.host("other").exists());
     run(&["mkfs", "/no/such/directory/v", "--size", "8M"]).ends(4);
     assert_eq!(run(&["mkfs", "mem:16M"]).ends(0).out().lines().count(), 1);
+}
+
+#[test]
+fn a_volume_without_room_on_the_host_leaves_no_file() {
+    let temp = tempfile::tempdir().expect("a directory");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+        .arg(temp.path())
+        .stderr(Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: this user may not mount a tmpfs");
+        return;
+    }
+    let image = temp.path().join("v.lane");
+    let made = run(&["mkfs", text(&image), "--size", "1T"]);
+    let is_there = image.exists();
+    let unmounted = Command::new("umount").arg(temp.path()).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    made.ends(4).says("No space left");
+    assert!(!is_there, "half a volume");
 }
 
 #[test]

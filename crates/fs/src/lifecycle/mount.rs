@@ -12,8 +12,8 @@ use crate::vocabulary::options::{Access, CreateOptions, OpenOptions};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
-    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, OpeningLock,
-    Overlay, Store, Totals,
+    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, NewFile,
+    OpeningLock, Overlay, Store, Totals,
 };
 use lanefs_sync::lock::Mutex;
 use std::cmp::Ordering;
@@ -54,7 +54,11 @@ impl Volume {
         if !options.force && looks_used(&device) {
             return in_use();
         }
+        // Without `force` the file is a new one. Half a volume is of no use.
+        let new = if options.force { Ok(None) } else { device.new_file(image) };
+        let new = new.map_err(|source| open_error(&name, source))?;
         Self::make(Backing::Device(Box::new(device)), superblock)
+            .inspect_err(|_| new.into_iter().for_each(NewFile::remove))
     }
 
     /// Makes a volume on any device that is large enough.
@@ -433,6 +437,10 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
             image(ErrorKind::InUse, "in use: mounted, or open elsewhere".into())
         }
         std::io::ErrorKind::AlreadyExists => image(ErrorKind::Exists, "exists already".into()),
+        std::io::ErrorKind::FileTooLarge => {
+            let why = "the host's file system has no files that large; ext4 ends below 16 TiB, XFS does not";
+            image(ErrorKind::Size, why.into())
+        }
         // The image is neither a file nor a block device, or a device that is too small.
         std::io::ErrorKind::InvalidInput => image(ErrorKind::NotAVolume, source.to_string()),
         _ => Error::Io { what: format!("cannot open {name}"), source },

@@ -12,7 +12,7 @@ use lanefs_sync::lock::Mutex;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A file, or a raw block device. It is locked while open: one writer or many readers.
@@ -33,6 +33,25 @@ pub struct FileDevice {
     /// Locked while a block is read, changed in part and written, and while the length changes.
     partial: Mutex<()>,
     flushes: Flushes,
+}
+
+/// A file that was made, and may have to go again.
+#[derive(Debug)]
+pub struct NewFile {
+    /// Keeps the inode number from another file.
+    file: File,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Removes the name, where it is still this file's.
+    pub fn remove(self) {
+        let id = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let own = rustix::fs::fstat(&self.file).map(id);
+        if own.is_ok() && rustix::fs::lstat(&self.path).map(id) == own {
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
 }
 
 impl FileDevice {
@@ -81,8 +100,8 @@ impl FileDevice {
         match device.make(len, options.mode) {
             Ok(()) => Ok(device.set_up(options)),
             Err(error) => {
-                if is_new {
-                    device.remove(path);
+                if let (true, Ok(Some(new))) = (is_new, device.new_file(path)) {
+                    new.remove();
                 }
                 Err(error)
             }
@@ -106,13 +125,14 @@ impl FileDevice {
         self.resize(len)
     }
 
-    /// Removes the name of this file, where it is still this file's.
-    fn remove(&self, path: &Path) {
-        let id = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
-        let own = rustix::fs::fstat(&self.file).map(id);
-        if own.is_ok() && rustix::fs::lstat(path).map(id) == own {
-            drop(std::fs::remove_file(path));
-        }
+    /// Returns this file and its name, for whoever finds later that it shall not stay; `None` for a raw
+    /// device.
+    ///
+    /// # Errors
+    /// The host has no descriptor left.
+    pub fn new_file(&self, path: &Path) -> io::Result<Option<NewFile>> {
+        let file = (!self.raw).then(|| self.file.try_clone()).transpose()?;
+        Ok(file.map(|file| NewFile { file, path: path.to_owned() }))
     }
 
     /// Opens the device as every host can: with system calls and the page cache.
