@@ -31,6 +31,7 @@ part() {
 
 part 60 "a volume of $files files" "$python" "$door" make "$work" "$files"
 part 60 "tensors beside the host's bytes, and rates" "$python" "$door" tensors "$work" "$files"
+part 60 "a kernel that Python launches, by addresses" "$python" "$door" kernels "$work" "$files"
 part 90 "DeviceLoader beside DataLoader and .cuda()" "$python" "$door" loader "$work" "$files"
 compiler=$(command -v nvcc || command -v hipcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -z "$compiler" ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The parts of scripts/device-door.sh in Python: make, tensors, loader."""
+"""The parts of scripts/device-door.sh in Python: make, tensors, kernels, loader."""
 
 import sys
 import time
@@ -61,6 +61,18 @@ def tensors(folder: str, count: int) -> None:
         torch.from_numpy(np.array(host.read(paths).buffer)).cuda()
         torch.cuda.synchronize()
         rate("read and .cuda()", expected.buffer.nbytes, begun)
+    stream = torch.cuda.Stream()
+    for turn in range(3):
+        begun = time.perf_counter()
+        files = volume.read_to_device(paths, memory, stream=stream.cuda_stream)
+        called = time.perf_counter() - begun
+        with torch.cuda.stream(stream):
+            copy = torch.from_dlpack(files).clone()
+        stream.synchronize()
+        rate(f"for a stream, the call took {called * 1e3:.1f} ms", files.nbytes, begun)
+        assert copy.cpu().numpy().tobytes() == expected.buffer.tobytes(), f"stream, turn {turn}: other bytes"
+        del copy
+    print(f"a timeline of the device: {memory._leases.timeline() is not None}")
     try:
         import cupy
 
@@ -70,6 +82,58 @@ def tensors(folder: str, count: int) -> None:
         print("-- cupy: not installed")
     volume.close()
     print("tensors: the same bytes")
+
+
+KERNEL = """
+extern "C" __global__ void sums(const void *mirror, size_t mirror_bytes, void *table, size_t table_bytes,
+                                const char *paths, const long long *offsets, size_t count, long long *out) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    lanefs_view view;
+    lanefs_files files;
+    if (i >= count || lanefs_open(mirror, mirror_bytes, &view) != LANEFS_SUCCESS
+        || lanefs_open_files(table, table_bytes, &files) != LANEFS_SUCCESS) {
+        return;
+    }
+    lanefs_found found = lanefs_lookup(&view, paths + offsets[i], offsets[i + 1] - offsets[i]);
+    unsigned char bytes[64];
+    long long read = lanefs_read(&view, &files, found.ino, 0, bytes, sizeof bytes), sum = 0;
+    for (long long at = 0; at < read; at++) sum += bytes[at];
+    out[i] = read < 0 ? read : sum;
+}
+"""
+
+
+def kernels(folder: str, count: int) -> None:
+    """A kernel that CuPy launches, by the addresses of a mirror and of a table of files."""
+    try:
+        import cupy
+    except ImportError:
+        print("-- cupy: not installed")
+        return
+    import lanefs.cuda
+
+    volume = lanefs.Volume.open(f"{folder}/door.lane", engine="gpu")
+    host = lanefs.Volume.open(f"{folder}/door.lane", engine="cpu")
+    paths = paths_of(count)[:50_000]
+    expected = [sum(bytes(file[:64])) for file in host.read(paths)]
+    texts = [path.encode() for path in paths]
+    text = cupy.asarray(np.frombuffer(b"".join(texts), np.uint8))
+    offsets = cupy.asarray(np.cumsum([0] + [len(one) for one in texts]))
+    out = cupy.zeros(len(paths), np.int64)
+    module = cupy.RawModule(code=lanefs.cuda.header() + KERNEL, options=("-std=c++17",))
+    kernel = module.get_function("sums")
+    with volume.export_mirror() as mirror, volume.device_file_table(2 << 30) as table:
+        addresses = (mirror.address, np.uint64(mirror.nbytes), table.address, np.uint64(table.nbytes))
+        while True:
+            begun = time.perf_counter()
+            arguments = (*addresses, text, offsets, np.uint64(len(paths)), out)
+            kernel((-(-len(paths) // 128),), (128,), arguments)
+            brought = table.bring_missed()
+            print(f"kernel and bring_missed: {(time.perf_counter() - begun) * 1e3:.1f} ms, {brought}")
+            if brought.files + brought.failed == 0:
+                break
+        assert cupy.asnumpy(out).tolist() == expected, "other sums"
+    print("kernels: the same sums")
 
 
 def loader(folder: str, count: int) -> None:
@@ -105,4 +169,4 @@ def loader(folder: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    {"make": make, "tensors": tensors, "loader": loader}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    {"make": make, "tensors": tensors, "kernels": kernels, "loader": loader}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

@@ -10,6 +10,7 @@ used more than once.
 from lanefs._device import DeviceFiles, DeviceMemory, ExportedMemory
 from lanefs._epoch import Batch, Epoch
 from lanefs._files import Files, FilesInPlace
+from lanefs._kernels import BroughtFiles, DeviceFileTable, MirrorExport
 from lanefs._lanefs import ArrowBatch, PathSet, __version__, shuffled
 from lanefs._lookup import COLUMNS, Kind, Lookup, Stat
 from lanefs._search import EqualFiles, FuzzyNames, Line, Scored
@@ -20,7 +21,9 @@ __all__ = [
     "COLUMNS",
     "ArrowBatch",
     "Batch",
+    "BroughtFiles",
     "Counts",
+    "DeviceFileTable",
     "DeviceFiles",
     "DeviceMemory",
     "Difference",
@@ -33,6 +36,7 @@ __all__ = [
     "Kind",
     "Line",
     "Lookup",
+    "MirrorExport",
     "PathSet",
     "Report",
     "Scored",

@@ -14,6 +14,7 @@ from lanefs._device import DeviceFiles, DeviceMemory, read_to_device
 from lanefs._epoch import Epoch
 from lanefs._file import bytes_like, writable_bytes
 from lanefs._files import Files, FilesInPlace
+from lanefs._kernels import DeviceFileTable, MirrorExport
 from lanefs._lanefs import ArrowBatch, PathSet
 from lanefs._lookup import Lookup
 from lanefs._paths import Path, PathCalls, check_least, check_mode
@@ -189,16 +190,40 @@ class BatchCalls(PathCalls):
         *,
         ranges: Sequence[tuple[int, int]] | None = None,
         threads: int = 0,
+        stream: int | None = None,
     ) -> DeviceFiles:
         """Reads many files into memory of the device, in place of the files that it has.
 
         Arguments and errors are those of `read`. Memory that is too small is a `ValueError`; memory over which
         a tensor lives is a `BufferError`. Without `memory` the files get exportable memory of their own, which
         ends with them and the tensors over it.
+
+        All bytes are on the device when the call returns. With a `stream` of CUDA (`stream.cuda_stream` of
+        torch, `stream.ptr` of CuPy) the later work of that stream waits for the last of them on the device, and
+        the call need not, where the device and CUDA have timeline semaphores in common; else it waits.
         """
         check_least(threads=threads)
         paths = path_set(paths)
-        return read_to_device(self._volume, paths, memory, _ranges(ranges, paths), threads)
+        return read_to_device(self._volume, paths, memory, _ranges(ranges, paths), threads, stream)
+
+    def export_mirror(self, *, caches: bool = True, spare: int = 0) -> MirrorExport:
+        """Copies the metadata, as they are now, into memory of the device for kernels of one's own.
+
+        The volume must have been opened with `engine="gpu"`. With `caches` a lookup of a path that the engine
+        has resolved before reads less. `spare` bytes are room for metadata that come later, when the export is
+        refreshed.
+        """
+        check_least(spare=spare)
+        return MirrorExport(self._volume, caches, spare)
+
+    def device_file_table(self, capacity: int, *, files: int = 1 << 20, misses: int = 1 << 18) -> DeviceFileTable:
+        """Makes memory of the device for files of `capacity` bytes in all that kernels find by inode number.
+
+        It has so many `files` at a time at most, and lists so many `misses` of a kernel; further ones are
+        missed again when the kernel runs again.
+        """
+        check_least(capacity=capacity, files=files, misses=misses)
+        return DeviceFileTable(self._volume, capacity, files, misses)
 
     def epoch(
         self,

@@ -143,15 +143,19 @@ def read_to_device(
     memory: DeviceMemory | None,
     ranges: list[tuple[int, int]] | None,
     threads: int,
+    stream: int | None,
 ) -> DeviceFiles:
     """Reads many files into memory of a device; without one into memory that is as large as they are."""
     if memory is None:
-        return _read_to_new(volume, paths, ranges, threads)
+        return _read_to_new(volume, paths, ranges, threads, stream)
     if not isinstance(memory, DeviceMemory):
         raise TypeError(f"memory is a {type(memory).__name__}; Volume.device_memory makes it")
     with memory._lock:
         memory._leases.begin_batch()
-        number, (offsets, codes) = memory._memory.read_files(volume, paths, ranges, threads)
+        waits = stream is None or memory._leases.timeline() is None
+        number, (offsets, codes) = memory._memory.read_files(volume, paths, ranges, threads, waits)
+        if stream is not None and not waits:
+            memory._leases.begun(stream)
     return DeviceFiles(paths, memory, number, offsets, codes)
 
 
@@ -167,13 +171,17 @@ def bytes_of(volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int
 
 
 def _read_to_new(
-    volume: _lanefs.Volume, paths: PathSet, ranges: list[tuple[int, int]] | None, threads: int
+    volume: _lanefs.Volume,
+    paths: PathSet,
+    ranges: list[tuple[int, int]] | None,
+    threads: int,
+    stream: int | None,
 ) -> DeviceFiles:
     room = bytes_of(volume, paths, ranges)
     while True:
         memory = DeviceMemory(_lanefs.DeviceMemory(volume, room, True))
         try:
-            return read_to_device(volume, paths, memory, ranges, threads)
+            return read_to_device(volume, paths, memory, ranges, threads, stream)
         except ValueError:
             # Files that grow between the calls are read again, with room for what they have then.
             grown = bytes_of(volume, paths, ranges)

@@ -1,9 +1,13 @@
-"""Files in the memory of a GPU, for CUDA: tensors of PyTorch and CuPy over the memory, without a copy.
+"""Files in the memory of a GPU, for CUDA: tensors of PyTorch and CuPy over the memory, without a copy; and a
+volume for kernels of one's own.
 
     volume = lanefs.Volume.open("photos.lane", engine="gpu")
     files = volume.read_to_device(paths)
     everything = torch.from_dlpack(files)        # the bytes of all files
     third = torch.from_dlpack(files.on_device(2))
+
+    with volume.export_mirror() as mirror, volume.device_file_table(1 << 30) as table:
+        kernel(blocks, threads, (mirror.address, mirror.nbytes, table.address, table.nbytes, ...))
 
 The module calls CUDA's driver (`libcuda.so.1`) and needs no package. Without a driver, or where no device of
 CUDA is the volume's, a call raises `CudaError`, which says what is missing.
@@ -17,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from lanefs import _lanefs
 
@@ -29,6 +33,17 @@ DLPACK_CUDA = 2
 
 #: `CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD`.
 _OPAQUE_FD = 1
+
+#: `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD`.
+_TIMELINE_FD = 9
+
+
+def header() -> str:
+    """The text of `lanefs_device.h`, by which kernels in CUDA C++ read a mirror and a table of files.
+
+    Put it before the source of a kernel, or into a file that the source includes.
+    """
+    return _lanefs.device_header()
 
 
 class CudaError(RuntimeError):
@@ -55,6 +70,31 @@ class _BufferDesc(ctypes.Structure):
     _fields_ = [
         ("offset", ctypes.c_ulonglong),
         ("size", ctypes.c_ulonglong),
+        ("flags", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 16),
+    ]
+
+
+class _SemaphoreDesc(ctypes.Structure):
+    """`CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC`; the handle is a union with two pointers."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("_padding", ctypes.c_int),
+        ("fd", ctypes.c_int),
+        ("_rest", ctypes.c_int * 3),
+        ("flags", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 16),
+    ]
+
+
+class _WaitParams(ctypes.Structure):
+    """`CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS`: the value of a fence, and parts for other kinds."""
+
+    _fields_ = [
+        ("value", ctypes.c_ulonglong),
+        ("_other", ctypes.c_ulonglong * 3),
+        ("_reserved", ctypes.c_uint * 10),
         ("flags", ctypes.c_uint),
         ("reserved", ctypes.c_uint * 16),
     ]
@@ -134,6 +174,37 @@ class Driver:
                 os.close(fd)
         return handle, address.value
 
+    def import_timeline(self, number: int, fd: int) -> ctypes.c_void_p | None:
+        """Imports a timeline semaphore of which a descriptor is given; `None` where the driver takes none."""
+        handle = ctypes.c_void_p()
+        semaphore = _SemaphoreDesc(type=_TIMELINE_FD, fd=fd)
+        try:
+            with self.current(number):
+                self._call("cuImportExternalSemaphore", ctypes.byref(handle), ctypes.byref(semaphore))
+        except (AttributeError, CudaError):
+            # Drivers before CUDA 11.2 know no timelines. The descriptor is theirs only where they succeed.
+            os.close(fd)
+            return None
+        return handle
+
+    def wait_in_stream(self, number: int, handle: ctypes.c_void_p, value: int, stream: int) -> None:
+        """Has the later work of a stream wait until a timeline has a value."""
+        waited = _WaitParams(value=value)
+        with self.current(number):
+            self._call(
+                "cuWaitExternalSemaphoresAsync",
+                ctypes.byref(handle),
+                ctypes.byref(waited),
+                ctypes.c_uint(1),
+                ctypes.c_void_p(stream),
+            )
+
+    def free_timeline(self, number: int, handle: ctypes.c_void_p) -> None:
+        """Ends an import, when all work on the device has ended."""
+        with self.current(number):
+            self._call("cuCtxSynchronize")
+            self._call("cuDestroyExternalSemaphore", handle)
+
     def free_memory(self, number: int, handle: ctypes.c_void_p, address: int) -> None:
         """Ends an import, when all work on the device has ended."""
         with self.current(number):
@@ -167,14 +238,22 @@ def driver() -> Driver:
         return _driver
 
 
+class Exportable(Protocol):
+    """Memory of a device that can be exported."""
+
+    @property
+    def uuid(self) -> bytes: ...
+    def export_fd(self) -> tuple[int, int, int]: ...
+
+
 class Mapping:
     """Memory of a device as CUDA sees it. It lives as long as this object, whatever becomes of the volume."""
 
-    def __init__(self, memory: _lanefs.DeviceMemory) -> None:
+    def __init__(self, memory: Exportable, nbytes: int) -> None:
         self._pid = os.getpid()
         self._driver = driver()
         self.number = self._driver.device_of(bytes(memory.uuid))
-        size = max(memory.capacity, 1)
+        size = max(nbytes, 1)
         self._handle, self.address = self._driver.import_memory(self.number, memory.export_fd(), size)
 
     def check(self) -> None:
@@ -193,13 +272,53 @@ class Mapping:
             self._driver.free_memory(self.number, self._handle, self.address)
 
 
+class Timeline:
+    """Counts the batches of a memory that have arrived, as CUDA sees it."""
+
+    def __init__(self, mapping: Mapping, handle: ctypes.c_void_p) -> None:
+        self._pid = os.getpid()
+        self._driver = driver()
+        self._number = mapping.number
+        self._handle = handle
+
+    def hold_back(self, stream: int, value: int) -> None:
+        """Has the later work of a stream wait for so many batches."""
+        self._driver.wait_in_stream(self._number, self._handle, value, stream)
+
+    def __del__(self) -> None:
+        # A forked child has no right to its parent's device.
+        if getattr(self, "_handle", None) is not None and self._pid == os.getpid():
+            self._driver.free_timeline(self._number, self._handle)
+
+
+class Arrival:
+    """The arrival of a batch: the host has waited for it, or a timeline tells it."""
+
+    def __init__(self, memory: _lanefs.DeviceMemory, timeline: Timeline | None, value: int) -> None:
+        self._memory = memory
+        self._timeline = timeline
+        self._value = value
+
+    def hold_back(self, stream: int) -> None:
+        """Has the later work of a stream wait for the batch."""
+        if self._timeline is not None:
+            self._timeline.hold_back(stream, self._value)
+
+    def wait(self) -> None:
+        """Waits for the batch on the host, once."""
+        if self._timeline is not None:
+            self._memory.wait()
+            self._timeline = None
+
+
 class Lease:
-    """A use of a mapping, which keeps it alive: a tensor has one."""
+    """A use of a mapping, which keeps it alive: a tensor has one. Its bytes come with a batch."""
 
-    __slots__ = ("__weakref__", "mapping")
+    __slots__ = ("__weakref__", "arrival", "mapping")
 
-    def __init__(self, mapping: Mapping) -> None:
+    def __init__(self, mapping: Mapping, arrival: Arrival | None) -> None:
         self.mapping = mapping
+        self.arrival = arrival
 
 
 class Leases:
@@ -208,16 +327,42 @@ class Leases:
     def __init__(self, memory: _lanefs.DeviceMemory) -> None:
         self._memory = memory
         self._mapping: Mapping | None = None
+        self._timeline: Timeline | None = None
+        # A device or a driver without timelines is asked once.
+        self._is_asked = False
+        self._arrival: Arrival | None = None
         self._uses: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+    def _mapped(self) -> Mapping:
+        if self._mapping is None:
+            self._mapping = Mapping(self._memory, self._memory.capacity)
+        self._mapping.check()
+        return self._mapping
 
     def take(self) -> Lease:
         """A new use."""
-        if self._mapping is None:
-            self._mapping = Mapping(self._memory)
-        self._mapping.check()
-        lease = Lease(self._mapping)
+        lease = Lease(self._mapped(), self._arrival)
         self._uses.add(lease)
         return lease
+
+    def timeline(self) -> Timeline | None:
+        """The timeline of the memory's batches, where both the device and CUDA have such."""
+        mapping = self._mapped()
+        if not self._is_asked:
+            self._is_asked = True
+            fd = self._memory.export_timeline()
+            handle = None if fd is None else driver().import_timeline(mapping.number, fd)
+            self._timeline = None if handle is None else Timeline(mapping, handle)
+        return self._timeline
+
+    def begun(self, stream: int) -> None:
+        """Has a stream wait for the batch that has begun, before its later work."""
+        value = self._memory.arrival()
+        self._arrival = Arrival(self._memory, self._timeline, value or 0)
+        try:
+            self._arrival.hold_back(stream)
+        except CudaError:
+            self._arrival.wait()
 
     @property
     def in_use(self) -> bool:
@@ -230,13 +375,15 @@ class Leases:
             raise BufferError("tensors over this memory are alive; delete them, or read into another memory")
         if self._mapping is not None:
             self._mapping.wait()
+        self._arrival = None
 
 
 class DeviceBytes:
     """Bytes in the memory of a GPU, for libraries that take DLPack or CUDA's array interface.
 
-    All of them are there: a kernel on any stream sees them. They stay as they are, and the memory stays, as
-    long as this object or a tensor over it lives.
+    All of them are there: a kernel on any stream sees them. (Of a batch that was read for a stream each stream
+    that a tensor is made for waits on the device.) They stay as they are, and the memory stays, as long as this
+    object or a tensor over it lives.
     """
 
     __slots__ = ("_lease", "_start", "nbytes")
@@ -249,8 +396,13 @@ class DeviceBytes:
 
     @property
     def address(self) -> int:
-        """The address of the first byte, for kernels."""
+        """The address of the first byte, for kernels; of any stream, so it waits for a batch on the host."""
         self._lease.mapping.check()
+        if self._lease.arrival is not None:
+            self._lease.arrival.wait()
+        return self._address()
+
+    def _address(self) -> int:
         return self._lease.mapping.address + self._start
 
     def __len__(self) -> int:
@@ -270,15 +422,20 @@ class DeviceBytes:
     ) -> object:
         """A capsule for another library, without a copy: `torch.from_dlpack`.
 
-        The bytes were copied to the device before this object was made, so no stream has to wait.
+        The bytes were copied to the device before this object was made, so no stream has to wait. Of a batch
+        that was read for a stream this one waits for the copies, too; with `None` it is the default stream,
+        and with -1 none.
         """
+        self._lease.mapping.check()
         if stream == 0:
             raise ValueError("stream 0 is ambiguous: 1 is the default stream, 2 that of each thread")
         if copy:
             raise BufferError("a capsule is the memory itself; copy the tensor")
         if dl_device is not None and dl_device != self.__dlpack_device__():
             raise BufferError(f"the bytes are on device {self.__dlpack_device__()}")
-        return _lanefs.dlpack(self._lease, self.address, self.nbytes, self.__dlpack_device__())
+        if self._lease.arrival is not None and stream != -1:
+            self._lease.arrival.hold_back(1 if stream is None else stream)
+        return _lanefs.dlpack(self._lease, self._address(), self.nbytes, self.__dlpack_device__())
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -8,17 +8,17 @@ use std::mem::forget;
 use std::sync::Arc;
 
 /// Something that uses a device. A driver does not survive a fork, so a child neither uses nor drops it.
-struct InThisProcess<T> {
+pub(crate) struct InThisProcess<T> {
     pid: u32,
     inner: Option<T>,
 }
 
 impl<T> InThisProcess<T> {
-    fn new(inner: T) -> Self {
+    pub(crate) fn new(inner: T) -> Self {
         InThisProcess { pid: std::process::id(), inner: Some(inner) }
     }
 
-    fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         self.inner.as_ref().filter(|_| self.pid == std::process::id())
     }
 }

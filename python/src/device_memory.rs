@@ -47,7 +47,8 @@ impl DeviceMemory {
         Ok(DeviceMemory { pid: std::process::id(), capacity, uuid, batch })
     }
 
-    /// Reads files, and returns the number of the batch, offsets and codes.
+    /// Reads files, and returns the number of the batch, offsets and codes. Without `waits` the device may
+    /// still copy the last bytes, where it has a timeline.
     fn read_files<'py>(
         &self,
         py: Python<'py>,
@@ -55,6 +56,7 @@ impl DeviceMemory {
         paths: &Bound<'py, PathSet>,
         ranges: Option<Vec<(u64, u64)>>,
         threads: usize,
+        waits: bool,
     ) -> PyResult<(u64, LaidOut<'py>)> {
         let (batch, paths, ranges) = (self.batch()?, paths.get(), byte_ranges(ranges));
         let options = ReadFiles { ranges: ranges.as_deref(), threads, ..ReadFiles::default() };
@@ -62,7 +64,7 @@ impl DeviceMemory {
             let mut batch = batch.lock();
             // Also where the call fails: the files of the last batch are gone.
             batch.number += 1;
-            open.read_to_device(&options, paths.view(), &mut batch.files)?;
+            open.read_to_device(&options, paths.view(), &mut batch.files, waits)?;
             let layout = batch.files.layout();
             let offsets: Vec<i64> = layout.offsets().iter().map(|offset| *offset as i64).collect();
             let codes: Vec<u8> = layout.codes().iter().map(|code| code.number()).collect();
@@ -82,6 +84,29 @@ impl DeviceMemory {
             None => Err(PyValueError::new_err("the memory has the files of a later batch")),
             Some(bytes) => Ok(PyBytes::new(py, &bytes.map_err(|error| error::of(&error, None))?)),
         }
+    }
+
+    /// Waits until the bytes of the last batch are on the device.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        let batch = self.batch()?;
+        let waited = py.detach(|| batch.lock().files.wait().map_err(Error::from));
+        waited.map_err(|error| error::of(&error, None))
+    }
+
+    /// Exports the timeline of the batches that were begun; `None` where the device exports none.
+    fn export_timeline(&self, py: Python<'_>) -> PyResult<Option<i32>> {
+        let batch = self.batch()?;
+        match py.detach(|| batch.lock().files.export_timeline()) {
+            Ok(fd) => Ok(Some(fd.into_raw_fd())),
+            Err(lanefs_gpu::Error::NotExportable(_)) => Ok(None),
+            Err(error) => Err(error::of(&error.into(), None)),
+        }
+    }
+
+    /// Returns the value of the timeline when the last batch that was begun has arrived.
+    fn arrival(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let batch = self.batch()?;
+        Ok(py.detach(|| batch.lock().files.arrival()))
     }
 
     /// Exports the memory: a file descriptor, the bytes of the allocation, and the offset in it.
@@ -124,13 +149,17 @@ impl OpenVolume {
         options: &ReadFiles<'_>,
         paths: lanefs::Paths<'_>,
         target: &mut DeviceFiles,
+        waits: bool,
     ) -> Result<()> {
-        let read = self.with_mirrored(|mirrored| mirrored.read_files(options, paths, target).map(drop));
+        let read = self.with_mirrored(|mirrored| match waits {
+            true => mirrored.read_files(options, paths, target).map(drop),
+            false => mirrored.begin_files(options, paths, target).map(drop),
+        });
         Ok(read.ok_or_else(no_device)??)
     }
 }
 
-fn no_device() -> Error {
+pub(crate) fn no_device() -> Error {
     let what = "memory of a device is for a volume that was opened with engine='gpu' in this process";
     Error::At { code: Code::Invalid, what: what.into() }
 }

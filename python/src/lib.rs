@@ -21,6 +21,7 @@
 //! | `volume` | the class for Python: one call each |
 //! | `attributes` | owners, extended attributes, hard links, copies, space |
 //! | `device`, `device_memory` | the GPU engine of searches; files in the memory of a device |
+//! | `kernel_memory` | a mirror and files for kernels of the user's |
 //! | `dlpack` | memory of a device for other libraries |
 //! | `search` | lines that match, files of the same content, fuzzy names |
 //! | `file`, `epoch`, `transfer` | open files; the files of an epoch; import and export |
@@ -40,6 +41,7 @@ mod error;
 mod file;
 mod handle;
 mod image;
+mod kernel_memory;
 mod lent;
 mod names;
 mod path_set;
@@ -70,6 +72,8 @@ mod _lanefs {
     use crate::epoch::{Epoch, shuffled};
     #[pymodule_export]
     use crate::file::OpenFile;
+    #[pymodule_export]
+    use crate::kernel_memory::{KernelFiles, KernelMirror, device_header};
     #[pymodule_export]
     use crate::path_set::PathSet;
     #[pymodule_export]

@@ -26,6 +26,39 @@ struct handle_desc {
     unsigned int reserved[16];
 };
 
+struct semaphore_desc {
+    int type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+        const void *other;
+    } handle;
+    unsigned int flags;
+    unsigned int reserved[16];
+};
+
+struct wait_params {
+    struct {
+        struct {
+            unsigned long long value;
+        } fence;
+        union {
+            void *fence;
+            unsigned long long reserved;
+        } other;
+        struct {
+            unsigned long long key;
+            unsigned int timeout_ms;
+        } keyed;
+        unsigned int reserved[10];
+    } params;
+    unsigned int flags;
+    unsigned int reserved[16];
+};
+
 struct buffer_desc {
     unsigned long long offset;
     unsigned long long size;
@@ -149,4 +182,31 @@ int cuDestroyExternalMemory(struct memory *memory) {
     munmap(memory->file, memory->file_bytes);
     free(memory);
     return say("cuDestroyExternalMemory", 0, 0);
+}
+
+// A semaphore is any descriptor here; the log has the values that streams wait for.
+int cuImportExternalSemaphore(int **made, const struct semaphore_desc *desc) {
+    int code = say("cuImportExternalSemaphore", (unsigned long long)desc->type, desc->flags);
+    struct stat status;
+    if (code != SUCCESS || depth < 1 || desc->type != 9 || fstat(desc->handle.fd, &status) != 0) {
+        return code != SUCCESS ? code : INVALID_VALUE;
+    }
+    *made = malloc(sizeof **made);
+    **made = desc->handle.fd;
+    return SUCCESS;
+}
+
+int cuWaitExternalSemaphoresAsync(int *const *semaphores, const struct wait_params *params, unsigned int count,
+                                  void *stream) {
+    struct stat status;
+    if (depth < 1 || count != 1 || fstat(**semaphores, &status) != 0 || params->flags != 0) {
+        return INVALID_VALUE;
+    }
+    return say("cuWaitExternalSemaphoresAsync", params->params.fence.value, (uintptr_t)stream);
+}
+
+int cuDestroyExternalSemaphore(int *semaphore) {
+    close(*semaphore);
+    free(semaphore);
+    return depth > 0 ? say("cuDestroyExternalSemaphore", 0, 0) : NO_CONTEXT;
 }

@@ -1,6 +1,9 @@
-"""Files in the memory of a GPU as CUDA sees them, by a stand-in for CUDA's driver that maps llvmpipe's memory."""
+"""Files in the memory of a GPU as CUDA sees them, and a mirror and a table of files for kernels, by a stand-in
+for CUDA's driver that maps llvmpipe's memory. The kernels are compiled for the host.
+"""
 
 import ctypes
+import errno
 import gc
 import os
 import subprocess
@@ -8,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lanefs
@@ -46,9 +50,10 @@ def calls(library, volume, tmp_path, monkeypatch):
     monkeypatch.setattr(lanefs.cuda, "LIBRARIES", (library,))
     monkeypatch.setattr(lanefs.cuda, "_driver", None)
 
-    def names():
+    def names(whole=False):
         gc.collect()
-        return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+        lines = log.read_text().splitlines() if log.exists() else []
+        return lines if whole else [line.split()[0] for line in lines]
 
     return names
 
@@ -259,3 +264,249 @@ def test_a_process_that_ends_with_a_tensor_ends_well(library, image, volume):
     command = [sys.executable, "-c", program, library, str(image)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class WithTimeline:
+    """Memory of a device that exports a timeline, as llvmpipe does not: batches arrive when they are waited for."""
+
+    def __init__(self, memory):
+        self._memory = memory
+        self._begun = 0
+        self.waited = []
+
+    def __getattr__(self, name):
+        return getattr(self._memory, name)
+
+    def export_timeline(self):
+        return os.memfd_create("timeline")
+
+    def arrival(self):
+        return self._begun
+
+    def wait(self):
+        self.waited.append(self._begun)
+        self._memory.wait()
+
+    def read_files(self, volume, paths, ranges, threads, waits):
+        self._begun += not waits
+        return self._memory.read_files(volume, paths, ranges, threads, waits)
+
+
+@pytest.fixture
+def timed(volume, calls):
+    """Memory with a timeline, of which the stand-in logs the waits."""
+    memory = volume.device_memory(MIB, exportable=True)
+    memory._memory = memory._leases._memory = WithTimeline(memory._memory)
+    return memory
+
+
+def waits(calls):
+    """The waits of streams so far: value and stream."""
+    lines = [line.split() for line in calls(whole=True)]
+    return [(int(value), int(stream)) for name, value, stream in lines if name == "cuWaitExternalSemaphoresAsync"]
+
+
+def test_a_stream_waits_for_its_batch_on_the_device(volume, calls, timed):
+    files = volume.read_to_device(list(FILES), timed, stream=77)
+    assert waits(calls) == [(1, 77)]
+    # A tensor is for a stream, which waits, too; the default one without a word.
+    for stream, handle in [(5, 5), (None, 1), (2, 2)]:
+        tensor = Tensor(files, stream=stream)
+        assert waits(calls)[-1] == (1, handle) and tensor.bytes() == b"".join(FILES.values())
+        tensor.end()
+    Tensor(files, stream=-1).end()
+    assert len(waits(calls)) == 4 and timed._memory.waited == []
+    # An address is for any stream, so the host waits, once.
+    interface = files.__cuda_array_interface__
+    assert timed._memory.waited == [1] and files.on_device(0).address == interface["data"][0]
+    Tensor(files, stream=5).end()
+    assert len(waits(calls)) == 4 and timed._memory.waited == [1]
+    del files, interface
+    assert volume.read_to_device(["/top"], timed, stream=3)[0] == b"x"
+    assert waits(calls)[-1] == (2, 3)
+    # Without a stream the host waits, and no stream does.
+    tensor = Tensor(volume.read_to_device(["/top"], timed), stream=5)
+    assert waits(calls)[-1] == (2, 3) and tensor.bytes() == b"x"
+    assert calls().count("cuImportExternalSemaphore") == 1
+    volume.close()
+    del timed._memory, timed._leases
+    tensor.end()
+    assert calls().count("cuDestroyExternalSemaphore") == 1
+
+
+@pytest.mark.parametrize("call", ["cuImportExternalSemaphore", "cuWaitExternalSemaphoresAsync"])
+def test_without_a_timeline_of_cuda_the_host_waits(volume, calls, timed, monkeypatch, call):
+    monkeypatch.setenv("LANEFS_STANDIN_FAIL", call)
+    opened = len(os.listdir("/proc/self/fd"))
+    files = volume.read_to_device(list(FILES), timed, stream=77)
+    imported = call != "cuImportExternalSemaphore"
+    assert timed._memory.waited == [1] * imported
+    assert len(os.listdir("/proc/self/fd")) == opened + imported
+    tensor = Tensor(files, stream=5)
+    assert tensor.bytes() == b"".join(FILES.values())
+    assert len(waits(calls)) == imported
+    tensor.end()
+
+
+def test_a_device_that_exports_no_timeline_is_waited_for(volume, calls):
+    memory = volume.device_memory(MIB, exportable=True)
+    if memory._memory.export_timeline() is not None:
+        pytest.skip("this device exports timelines")
+    files = volume.read_to_device(list(FILES), memory, stream=77)
+    assert Tensor(files, stream=5).bytes() == b"".join(FILES.values())
+    assert "cuImportExternalSemaphore" not in calls() and waits(calls) == []
+
+
+#: A kernel of a user's, for the host: looks a path up and reads the file's first bytes.
+KERNEL = """
+extern "C" int64_t look_and_read(const void *mirror, uint64_t mirror_bytes, void *table, uint64_t table_bytes,
+                                 const char *path, uint64_t length, void *buffer, uint64_t room) {
+    lanefs_view view;
+    lanefs_files files;
+    if (lanefs_open(mirror, mirror_bytes, &view) != LANEFS_SUCCESS) return -1000;
+    if (lanefs_open_files(table, table_bytes, &files) != LANEFS_SUCCESS) return -1001;
+    lanefs_found found = lanefs_lookup(&view, path, length);
+    if (found.code != LANEFS_SUCCESS) return -(int64_t)found.code;
+    return lanefs_read(&view, &files, found.ino, 0, buffer, room);
+}
+extern "C" uint64_t generation(const void *mirror, uint64_t bytes) {
+    lanefs_view view;
+    return lanefs_open(mirror, bytes, &view) == LANEFS_SUCCESS ? view.generation : 0;
+}
+"""
+
+NOT_FOUND, NOT_RESIDENT = 4, 11
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory):
+    """The compiled kernel, with the header that the package has."""
+    place = tmp_path_factory.mktemp("kernel")
+    (place / "kernel.cpp").write_text(lanefs.cuda.header() + KERNEL)
+    made = place / "kernel.so"
+    options = ["-std=c++17", "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+    subprocess.run(["c++", *options, "-o", made, place / "kernel.cpp"], check=True)
+    library = ctypes.CDLL(str(made))
+    library.look_and_read.restype = ctypes.c_int64
+    library.generation.restype = ctypes.c_uint64
+    return library
+
+
+def read_by(kernels, mirror, table, path):
+    """The bytes of a file as the kernel reads them, or the code."""
+    room = ctypes.create_string_buffer(1 << 16)
+    word = ctypes.c_uint64
+    count = kernels.look_and_read(
+        ctypes.c_void_p(mirror.address),
+        word(mirror.nbytes),
+        ctypes.c_void_p(table.address),
+        word(table.nbytes),
+        path.encode(),
+        word(len(path)),
+        room,
+        word(len(room)),
+    )
+    return room.raw[:count] if count >= 0 else -count
+
+
+def test_a_kernel_reads_files_by_the_addresses_of_a_mirror_and_a_table(volume, calls, kernels):
+    large, small = "/data/deep/er/c.bin", "/data/a.txt"
+    with volume.export_mirror(spare=MIB) as mirror, volume.device_file_table(MIB, files=100, misses=50) as table:
+        assert "MirrorExport" in repr(mirror) and "DeviceFileTable" in repr(table)
+        assert (mirror.device, len(table), table.capacity, mirror.closed) == (1, 0, MIB, False)
+        assert mirror.used < mirror.nbytes and table.nbytes > MIB
+        assert mirror.newest() == mirror.generation
+        assert read_by(kernels, mirror, table, small) == FILES[small]
+        assert read_by(kernels, mirror, table, "/none") == NOT_FOUND
+        assert read_by(kernels, mirror, table, large) == NOT_RESIDENT
+        ino = int(volume.resolve([large]).ino[0])
+        synchronized = calls().count("cuCtxSynchronize")
+        assert table.missed().tolist() == [ino] and table.missed().dtype == np.uint64
+        assert table.bring_missed() == lanefs.BroughtFiles(1, 0, 0, False)
+        # The host works with the memory when the kernels have ended.
+        assert calls().count("cuCtxSynchronize") == synchronized + 3
+        assert read_by(kernels, mirror, table, large) == FILES[large]
+        assert (len(table), table.missed().tolist()) == (1, [])
+        # The mirror is that of one generation, and the volume goes on.
+        before = mirror.generation
+        memory = (ctypes.c_void_p(mirror.address), ctypes.c_uint64(mirror.nbytes))
+        assert before == kernels.generation(*memory)
+        volume.write_file("/later", b"new")
+        assert read_by(kernels, mirror, table, "/later") == NOT_FOUND
+        assert mirror.newest() > mirror.generation == before
+        assert mirror.refresh() == mirror.generation > before
+        assert kernels.generation(*memory) == mirror.generation
+        assert read_by(kernels, mirror, table, "/later") == b"new"
+        # A file that changes is that of its moment until it is brought again.
+        volume.write_file(large, b"y" * 5000)
+        assert read_by(kernels, mirror, table, large) == FILES[large]
+        mirror.refresh()
+        inodes = volume.resolve([large, "/none"]).ino
+        assert table.bring_files(inodes).files == 1
+        assert read_by(kernels, mirror, table, large) == b"y" * 5000
+        assert calls().count("cuImportExternalMemory") == 2
+    assert mirror.closed and table.closed
+    ended = calls()
+    assert ended.count("cuDestroyExternalMemory") == 2
+    for use in (lambda: mirror.address, mirror.refresh, lambda: mirror.generation, table.missed, table.export_fd):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    mirror.close()
+    assert calls() == ended
+
+
+def test_a_mirror_outlives_its_volume_and_tells_when_it_has_grown(volume, calls, kernels):
+    mirror, table = volume.export_mirror(caches=False), volume.device_file_table(MIB, files=100)
+    volume.write_many([f"/many/{i}" for i in range(9000)], [b""] * 9000, make_directories=True)
+    before = mirror.generation
+    with pytest.raises(OSError, match="bytes") as failure:
+        mirror.refresh()
+    assert failure.value.errno == errno.ENOSPC and mirror.generation == before
+    volume.close()
+    assert read_by(kernels, mirror, table, "/top") == FILES["/top"]
+    for use in (mirror.refresh, mirror.newest, table.bring_missed):
+        with pytest.raises(ValueError):
+            use()
+    del mirror, table, use, failure
+    assert calls()[-3:] == ["cuCtxSynchronize", "cuMemFree_v2", "cuDestroyExternalMemory"]
+    assert calls().count("cuDestroyExternalMemory") == 2
+
+
+def test_without_cuda_a_mirror_has_a_descriptor_and_no_address(volume, calls, monkeypatch):
+    monkeypatch.setattr(lanefs.cuda, "LIBRARIES", ("libno-such-cuda.so",))
+    with volume.export_mirror() as mirror, volume.device_file_table(100) as table:
+        for memory in (mirror, table):
+            with pytest.raises(lanefs.cuda.CudaError, match="no driver of CUDA"):
+                _ = memory.address
+            fd, allocation_bytes, offset = memory.export_fd()
+            assert allocation_bytes >= offset + memory.nbytes
+            os.close(fd)
+        assert mirror.refresh() == mirror.generation and table.bring_missed().files == 0
+    with pytest.raises(ValueError):
+        volume.device_file_table(-1)
+    with lanefs.Volume.memory(MIB * 8) as other, pytest.raises(ValueError, match="engine='gpu'"):
+        other.export_mirror()
+
+
+def test_a_forked_child_neither_uses_nor_frees_a_mirror(volume, calls, kernels):
+    mirror, table = volume.export_mirror(), volume.device_file_table(MIB)
+    assert read_by(kernels, mirror, table, "/top") == b"x"
+    before = calls()
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        uses = (lambda: mirror.address, mirror.refresh, lambda: mirror.generation, mirror.export_fd, table.missed)
+        for use in uses:
+            try:
+                use()
+            except RuntimeError:
+                refused += 1
+        mirror.close()
+        with table:
+            pass
+        del mirror, table, uses, use
+        gc.collect()
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    assert calls() == before
+    assert read_by(kernels, mirror, table, "/data/a.txt") == b"one sample"

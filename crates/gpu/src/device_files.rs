@@ -6,14 +6,16 @@
 //!  device               [copy part 1][copy part 2][copy part 3] ...
 //! ```
 //!
-//! Where the host maps the device's memory the files are read straight into it.
+//! Where the host maps the device's memory the files are read straight into it. The host waits for the last
+//! copies, or another program does, by a timeline semaphore.
 
 use crate::error::{Error, Result};
 use crate::lookups::mirrored::Mirrored;
 use crate::resident::bounce::BounceBuffers;
-use crate::vulkan::{Buffer, Commands, Device, ExportedMemory, MemoryLocation};
+use crate::vulkan::{Buffer, Commands, Device, ExportedMemory, MemoryLocation, SharedTimeline};
 use lanefs::{Code, FileLayout, FileList, FileSink, ReadFiles, Volume};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Bytes that come to the host in one copy.
@@ -44,6 +46,8 @@ pub struct DeviceFiles {
     bounces: Option<BounceBuffers>,
     memory: Buffer,
     device: Arc<Device>,
+    /// Counts the batches that were begun and have arrived. `None` where no other program can wait for it.
+    timeline: Option<SharedTimeline>,
     /// In bytes.
     capacity: u64,
     layout: FileLayout,
@@ -55,7 +59,12 @@ impl DeviceFiles {
         let memory = Buffer::alone(device, capacity, location)?;
         let bounce = options.bounce.clamp(1, capacity.max(1));
         let bounces = memory.bytes().is_none().then(|| BounceBuffers::new(device, bounce)).transpose()?;
-        Ok(DeviceFiles { bounces, memory, device: device.clone(), capacity, layout: FileLayout::default() })
+        let timeline = match options.exportable.then(|| SharedTimeline::new(device)).transpose() {
+            Err(Error::NotExportable(_)) => None,
+            made => made?,
+        };
+        let (device, layout) = (device.clone(), FileLayout::default());
+        Ok(DeviceFiles { bounces, memory, device, timeline, capacity, layout })
     }
 
     /// Number of bytes of all files of a batch at most.
@@ -122,17 +131,69 @@ impl DeviceFiles {
         self.memory.export()
     }
 
-    fn fill(&mut self, volume: &Volume, options: &ReadFiles<'_>, files: FileList<'_>) -> Result<usize> {
-        let DeviceFiles { bounces, memory, capacity, layout, .. } = self;
+    /// Gives the timeline semaphore to another program, or another interface to the device, as a file
+    /// descriptor: the importer's work waits for a batch that was [begun](Mirrored::begin_files), by the value
+    /// of [`arrival`](Self::arrival). Each call makes another descriptor.
+    ///
+    /// # Errors
+    /// [`Error::NotExportable`] for a device that exports no timeline semaphores, and without
+    /// [`DeviceFilesOptions::exportable`]; an error of the device.
+    pub fn export_timeline(&self) -> Result<OwnedFd> {
+        let none = Error::NotExportable("the device exports no timeline semaphores");
+        self.timeline.as_ref().ok_or(none)?.export()
+    }
+
+    /// Returns the value that the exported timeline has when the bytes of the batch that was begun last are
+    /// on the device; `None` where it cannot be exported.
+    pub fn arrival(&self) -> Option<u64> {
+        self.timeline.as_ref().map(SharedTimeline::value)
+    }
+
+    /// Waits until the bytes of a batch that was [begun](Mirrored::begin_files) are on the device.
+    ///
+    /// # Errors
+    /// An error of the device. There are no files in the memory then.
+    pub fn wait(&mut self) -> Result<()> {
+        let ended = self.bounces.as_ref().map_or(Ok(()), BounceBuffers::finish);
+        if ended.is_err() {
+            self.layout.clear();
+        }
+        ended
+    }
+
+    /// Fills the memory; without `waits` it returns while the device still copies, where it has a timeline.
+    fn fill(
+        &mut self,
+        volume: &Volume,
+        options: &ReadFiles<'_>,
+        files: FileList<'_>,
+        waits: bool,
+    ) -> Result<usize> {
+        let DeviceFiles { bounces, memory, timeline, capacity, layout, .. } = self;
         let mut sink = DeviceSink { bounces, memory, capacity: *capacity };
         let read = volume.read_files_in_parts(options, files, &mut sink, layout);
-        // No copy is in flight when the call returns, whatever its outcome.
-        let ended = sink.finish();
+        // Else no copy is in flight when the call returns, whatever its outcome.
+        let later = timeline.as_mut().filter(|_| !waits && read.is_ok());
+        let ended = sink.finish(later);
         let done = read.and_then(|count| ended.map(|()| count));
         if done.is_err() {
             layout.clear();
         }
         done
+    }
+}
+
+#[cfg(test)]
+impl DeviceFiles {
+    /// Counts batches also on a device that exports no timelines, as llvmpipe is.
+    pub(crate) fn count_batches(&mut self) -> Result<()> {
+        self.timeline = Some(SharedTimeline::unshared(&self.device)?);
+        Ok(())
+    }
+
+    /// Returns the batches that have arrived, as another program sees them.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.timeline.as_ref().map_or(0, SharedTimeline::reached)
     }
 }
 
@@ -159,7 +220,24 @@ impl Mirrored<'_> {
         files: impl Into<FileList<'f>>,
         target: &mut DeviceFiles,
     ) -> Result<usize> {
-        target.fill(self.volume(), options, files.into())
+        target.fill(self.volume(), options, files.into(), true)
+    }
+
+    /// As [`read_files`](Self::read_files), but returns while the device still copies the last bytes, where
+    /// another program can wait for them on the device ([`DeviceFiles::export_timeline`]); else it waits.
+    /// Calls of this `target` come after the copies. Should the device fail, the semaphore never has
+    /// the value, and the importer's work waits for ever.
+    ///
+    /// # Errors
+    /// As [`read_files`](Self::read_files). An error of the device that comes later is one of
+    /// [`DeviceFiles::wait`], or of the next call.
+    pub fn begin_files<'f>(
+        &self,
+        options: &ReadFiles<'_>,
+        files: impl Into<FileList<'f>>,
+        target: &mut DeviceFiles,
+    ) -> Result<usize> {
+        target.fill(self.volume(), options, files.into(), false)
     }
 }
 
@@ -171,9 +249,15 @@ struct DeviceSink<'d> {
 }
 
 impl DeviceSink<'_> {
-    /// Waits until all bytes are on the device, for whoever has the memory.
-    fn finish(self) -> Result<()> {
+    /// Waits until all bytes are on the device, for whoever has the memory; or has a timeline tell it.
+    fn finish(self, later: Option<&mut SharedTimeline>) -> Result<()> {
         let Some(bounces) = self.bounces else { return Ok(()) };
+        if let Some(timeline) = later {
+            return match bounces.give_away_later(self.memory, timeline) {
+                Ok(()) => Ok(()),
+                Err(error) => bounces.finish().and(Err(error)),
+            };
+        }
         bounces.finish()?;
         if self.memory.is_exportable() { bounces.give_away(self.memory) } else { Ok(()) }
     }

@@ -14,7 +14,7 @@ use crate::searches::kept_texts::KeptTexts;
 use crate::searches::ranked::RankedPaths;
 use crate::searches::scan::TextScan;
 use crate::searches::text_hash::TextHash;
-use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices};
+use crate::vulkan::{Choice, DeviceInfo, DeviceKind, devices, may_have_hardware};
 use lanefs::Volume;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Gpu {
     /// devices, which take time to open and cannot be, and where the device fails.
     pub fn open_hardware(choice: &Choice) -> Option<Gpu> {
         let is_fast = |device: &DeviceInfo| device.lacks.is_empty() && device.kind != DeviceKind::Software;
-        let has_hardware = devices().is_ok_and(|all| all.iter().any(is_fast));
+        let has_hardware = may_have_hardware() && devices().is_ok_and(|all| all.iter().any(is_fast));
         has_hardware.then(|| Gpu::open(choice).ok()).flatten()
     }
 

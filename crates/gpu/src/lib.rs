@@ -98,3 +98,6 @@ pub use searches::ranked::{BestPaths, RankedPaths};
 pub use searches::scan::TextScan;
 pub use searches::text_hash::TextHash;
 pub use vulkan::{Choice, DeviceInfo, DeviceKind, ExportedMemory, PciAddress, devices};
+
+/// The text of `include/lanefs_device.h`, the header for kernels of other programs, as a compiler takes it.
+pub const DEVICE_HEADER: &str = include_str!("../include/lanefs_device.h");

@@ -2,7 +2,7 @@
 //! not map, while the host fills the next one.
 
 use crate::error::Result;
-use crate::vulkan::{Buffer, Commands, Device, MemoryLocation};
+use crate::vulkan::{Buffer, Commands, Device, MemoryLocation, SharedTimeline};
 use std::sync::Arc;
 
 /// Number of bounce buffers: one that the host fills, one that the device copies, and one after it, so that
@@ -74,5 +74,15 @@ impl BounceBuffers {
         commands.record(|recording| recording.give_away(target))?;
         commands.submit()?;
         commands.wait()
+    }
+
+    /// As [`give_away`](Self::give_away), without a wait: the end of the copies raises a timeline by one.
+    ///
+    /// # Errors
+    /// As there; the timeline does not rise.
+    pub(crate) fn give_away_later(&mut self, target: &Buffer, timeline: &mut SharedTimeline) -> Result<()> {
+        let commands = &mut self.all[self.next].commands;
+        commands.record(|recording| recording.give_away(target))?;
+        commands.submit_raising(timeline).map(drop)
     }
 }

@@ -6,7 +6,7 @@ use crate::gpu::Gpu;
 use crate::kernels::context::{GpuOptions, Probes};
 use crate::lookups::mirrored::{MirrorOptions, Mirrored};
 use crate::resident::bounce::{BOUNCE_BUFFERS, BounceBuffers};
-use crate::vulkan::{Buffer, Choice, Commands, Device, MemoryLocation, calls, fail_call};
+use crate::vulkan::{Buffer, Choice, Commands, Device, DeviceKind, MemoryLocation, calls, fail_call};
 use ash::vk;
 use lanefs::{Code, CreateOptions, FileContents, PathSet, ReadFiles, Volume};
 use std::os::fd::AsRawFd;
@@ -33,6 +33,11 @@ fn volume() -> Volume {
 
 fn some() -> PathSet {
     ["/large", "/none", "/small", "/other"].into_iter().collect()
+}
+
+/// More bytes than the memory of the tests has.
+fn some_twice() -> PathSet {
+    ["/large", "/large"].into_iter().collect()
 }
 
 fn expected(volume: &Volume) -> FileContents<'static> {
@@ -164,6 +169,52 @@ fn whichever_call_fails_no_file_on_the_device_is_wrong() {
     fail_call(None);
     assert!(read(&mirrored, &mut files, &contents));
     assert_eq!((steps(&gpu, &mirrored, &contents), mirrored.failure()), (6, None));
+}
+
+#[test]
+fn a_batch_that_is_begun_raises_the_timeline_when_its_bytes_are_there() {
+    fail_call(None);
+    let (gpu, volume) = (open(true), volume());
+    let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+    let mut files = gpu.device_files(8000, &EXPORTABLE).expect("memory");
+    let begin = |files: &mut DeviceFiles| mirrored.begin_files(&ReadFiles::default(), &some(), files);
+    if gpu.info().kind == DeviceKind::Software {
+        // It exports none, so the host waits.
+        assert!(matches!(files.export_timeline(), Err(Error::NotExportable(_))));
+        assert_eq!((begin(&mut files).expect("read"), files.arrival()), (3, None));
+        assert_eq!(files.read(0..90).expect("read back"), expected(&volume).bytes()[..90]);
+    }
+    files.count_batches().expect("a semaphore");
+    for batch in 1..=3 {
+        volume.write_file("/small", format!("batch {batch}")).expect("written");
+        assert_eq!((begin(&mut files).expect("begun"), files.arrival()), (3, Some(batch)));
+        let contents = expected(&volume);
+        assert_eq!(files.layout(), contents.layout());
+        // A copy to the host comes after those to the device.
+        if batch == 2 {
+            assert_eq!(files.read(0..files.layout().bytes()).expect("read back"), contents.bytes());
+        }
+        files.wait().expect("arrived");
+        assert_eq!(files.arrived(), batch);
+        assert_eq!(files.read(0..files.layout().bytes()).expect("read back"), contents.bytes());
+    }
+    // One that the host waits for raises nothing, nor does one that is refused.
+    assert!(read(&mirrored, &mut files, &expected(&volume)));
+    assert!(mirrored.begin_files(&ReadFiles::default(), &some_twice(), &mut files).is_err());
+    assert_eq!((files.arrival(), files.arrived(), files.layout().len()), (Some(3), 3, 0));
+    // Whichever call fails, it is an error, or the bytes are there.
+    let contents = expected(&volume);
+    for call in 0..30 {
+        fail_call(Some((call, vk::Result::ERROR_OUT_OF_HOST_MEMORY)));
+        let begun = begin(&mut files);
+        fail_call(None);
+        match begun.and_then(|_| files.wait()) {
+            Ok(()) => assert_eq!(files.read(0..files.layout().bytes()).expect("back"), contents.bytes()),
+            Err(error) => assert!(files.layout().is_empty(), "{error:?}"),
+        }
+        assert_eq!(Some(files.arrived()), files.arrival(), "call {call}");
+    }
+    assert!(begin(&mut files).is_ok() && files.wait().is_ok());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a probe finds in the memory of an earlier one.
+//! Probes one after the other in the same memory.
 
 use crate::gpu::Gpu;
 use crate::kernels::context::{GpuOptions, Probes};

@@ -4,6 +4,7 @@ use super::allocation::MemoryLocation;
 use super::buffer::Buffer;
 use super::device::{Device, QueueUse};
 use super::kernel::Kernel;
+use super::timeline::SharedTimeline;
 use crate::error::{During, Error, Result};
 use crate::shared::limits::MAX_GROUPS_PER_DIMENSION;
 use ash::vk;
@@ -87,7 +88,18 @@ impl Commands {
     /// # Errors
     /// An error of the device.
     pub(crate) fn submit(&mut self) -> Result<u64> {
-        self.submission = self.device.submit(self.queue, self.raw)?;
+        self.submission = self.device.submit(self.queue, self.raw, None)?;
+        Ok(self.submission)
+    }
+
+    /// As [`submit`](Self::submit); the end of these copies raises a shared timeline by one.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn submit_raising(&mut self, timeline: &mut SharedTimeline) -> Result<u64> {
+        debug_assert_eq!(self.queue, QueueUse::Copies, "its owner waits for copies only");
+        self.submission = self.device.submit(self.queue, self.raw, Some(timeline.next()))?;
+        timeline.rise();
         Ok(self.submission)
     }
 

@@ -2,7 +2,7 @@
 
 use super::allocation::Spares;
 use super::choice::Choice;
-use super::external::ExportFunctions;
+use super::external::{ExportFunctions, SemaphoreFunctions};
 use super::info::{DeviceInfo, DeviceKind};
 use super::instance::Instance;
 use super::shim;
@@ -53,6 +53,8 @@ pub(crate) struct Device {
     pub(crate) is_idle: AtomicBool,
     /// The functions that export memory, where the device has them.
     export: Option<ExportFunctions>,
+    /// Those that export timeline semaphores.
+    semaphores: Option<SemaphoreFunctions>,
     /// A submission did not end in time. Work may be in flight for ever.
     is_hung: AtomicBool,
     /// Probes that are at work.
@@ -105,11 +107,18 @@ impl Device {
             .timeline_semaphore(true);
         let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
         let can_export = instance.can_export(physical);
-        let extensions = can_export.then_some(ash::khr::external_memory_fd::NAME.as_ptr());
+        let can_export_timelines = can_export && instance.can_export_timelines(physical);
+        let extensions: Vec<_> = [
+            can_export.then_some(ash::khr::external_memory_fd::NAME.as_ptr()),
+            can_export_timelines.then_some(ash::khr::external_semaphore_fd::NAME.as_ptr()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let create = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_features(&features)
-            .enabled_extension_names(extensions.as_slice())
+            .enabled_extension_names(&extensions)
             .push_next(&mut v12);
         let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut maintenance);
@@ -121,6 +130,7 @@ impl Device {
         };
         let raw = shim::between(raw, &instance.raw);
         let export = can_export.then(|| shim::export_functions(&raw, &instance.raw));
+        let semaphores = can_export_timelines.then(|| shim::semaphore_functions(&raw, &instance.raw));
         // From here on `drop` frees the handles.
         let mut device = Device {
             has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
@@ -131,6 +141,7 @@ impl Device {
             submitted: Mutex::default(),
             memory,
             export,
+            semaphores,
             largest: maintenance.max_memory_allocation_size,
             is_guarded,
             #[cfg(any(test, feature = "_testing"))]
@@ -181,12 +192,25 @@ impl Device {
         self.export.as_ref().ok_or(Error::NotExportable("the device lacks VK_KHR_external_memory_fd"))
     }
 
+    /// Returns the functions that export timeline semaphores.
+    ///
+    /// # Errors
+    /// The device has none.
+    pub(super) fn semaphore_functions(&self) -> Result<&SemaphoreFunctions> {
+        self.semaphores.as_ref().ok_or(Error::NotExportable("the device exports no timeline semaphores"))
+    }
+
     /// Submits commands; returns the number of the submission to this queue. Later submissions to it begin
-    /// after the barriers of these commands.
+    /// after the barriers of these commands. Their end raises another timeline to a value, if one is given.
     ///
     /// # Errors
     /// An error of the device.
-    pub(crate) fn submit(&self, of: QueueUse, commands: vk::CommandBuffer) -> Result<u64> {
+    pub(crate) fn submit(
+        &self,
+        of: QueueUse,
+        commands: vk::CommandBuffer,
+        raised: Option<(vk::Semaphore, u64)>,
+    ) -> Result<u64> {
         self.check()?;
         let (number, mut submitted) = (self.number(of), self.submitted.lock());
         let queue = &self.queues[number];
@@ -199,17 +223,35 @@ impl Device {
             submitted[number] = value;
             return Ok(value);
         }
-        let (commands, signals, values) = ([commands], [queue.timeline], [submitted[number] + 1]);
-        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
+        let (commands, value, count) = ([commands], submitted[number] + 1, 1 + usize::from(raised.is_some()));
+        let (also, its_value) = raised.unwrap_or_default();
+        let (signals, values) = ([queue.timeline, also], [value, its_value]);
+        let mut timeline =
+            vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values[..count]);
         let submit = vk::SubmitInfo::default()
             .command_buffers(&commands)
-            .signal_semaphores(&signals)
+            .signal_semaphores(&signals[..count])
             .push_next(&mut timeline);
         // SAFETY: sound, the queues are locked (exclusive), and the arguments live until the call returns.
         unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.during(OPERATION)?;
-        submitted[number] += 1;
-        debug_assert_eq!(values, [submitted[number]], "submissions are numbered in order");
-        Ok(submitted[number])
+        submitted[number] = value;
+        Ok(value)
+    }
+
+    /// Waits until the driver has done all that was submitted for a use, and raised all semaphores.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    pub(super) fn wait_until_idle(self: &Arc<Self>, of: QueueUse) -> Result<()> {
+        let number = self.number(of);
+        let last = self.submitted.lock()[number];
+        // First with a bound, which the wait for a queue does not have.
+        if last != 0 {
+            self.wait_for(of, last)?;
+        }
+        let _queues = self.submitted.lock();
+        // SAFETY: sound, the queue is this device's, and the lock keeps other threads from submitting.
+        unsafe { self.raw.queue_wait_idle(self.queues[number].raw) }.during(OPERATION)
     }
 
     /// Waits for the end of a submission of kernels.

@@ -1,7 +1,7 @@
 //! The devices of a machine.
 
 use super::choice::Choice;
-use super::external::{HANDLE, USAGE};
+use super::external::{HANDLE, SEMAPHORE_HANDLE, USAGE};
 use super::info::{DeviceInfo, DeviceKind, PciAddress};
 use crate::error::{During, Error, Result};
 use ash::vk;
@@ -155,6 +155,24 @@ impl Instance {
         let features = properties.external_memory_properties.external_memory_features;
         features.contains(vk::ExternalMemoryFeatureFlags::EXPORTABLE)
             && !features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY)
+    }
+
+    /// Tells whether timeline semaphores of a device can be exported.
+    pub(super) fn can_export_timelines(&self, device: vk::PhysicalDevice) -> bool {
+        if !has(&self.extensions(device), ash::khr::external_semaphore_fd::NAME) {
+            return false;
+        }
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let info = vk::PhysicalDeviceExternalSemaphoreInfo::default()
+            .handle_type(SEMAPHORE_HANDLE)
+            .push_next(&mut kind);
+        let mut properties = vk::ExternalSemaphoreProperties::default();
+        // SAFETY: sound, the device is one of this instance.
+        unsafe {
+            self.raw.get_physical_device_external_semaphore_properties(device, &info, &mut properties);
+        }
+        let features = properties.external_semaphore_features;
+        features.contains(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE)
     }
 
     fn extensions(&self, device: vk::PhysicalDevice) -> Vec<vk::ExtensionProperties> {

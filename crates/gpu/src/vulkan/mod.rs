@@ -13,10 +13,12 @@ mod external;
 mod info;
 mod instance;
 mod kernel;
+mod nodes;
 mod pipelines;
 mod shim;
 mod sleepers;
 mod staged;
+mod timeline;
 mod wake;
 
 pub(crate) use allocation::MemoryLocation;
@@ -28,6 +30,8 @@ pub use export::ExportedMemory;
 pub use info::{DeviceInfo, DeviceKind, PciAddress};
 pub use instance::devices;
 pub(crate) use kernel::Kernel;
+pub(crate) use nodes::may_have_hardware;
 #[cfg(test)]
 pub(crate) use shim::{calls, fail_call, failed_call};
 pub(crate) use staged::{Direction, Staged};
+pub(crate) use timeline::SharedTimeline;

@@ -2,7 +2,7 @@
 //! (`vkDeviceWaitIdle` always works: it ends the work of a lost device.)
 
 #[cfg(not(test))]
-use super::external::ExportFunctions;
+use super::external::{ExportFunctions, SemaphoreFunctions};
 
 #[cfg(not(test))]
 pub(super) fn between(device: ash::Device, _: &ash::Instance) -> ash::Device {
@@ -14,14 +14,19 @@ pub(super) fn export_functions(device: &ash::Device, instance: &ash::Instance) -
     ash::khr::external_memory_fd::Device::new(instance, device).fp().clone()
 }
 
+#[cfg(not(test))]
+pub(super) fn semaphore_functions(device: &ash::Device, instance: &ash::Instance) -> SemaphoreFunctions {
+    ash::khr::external_semaphore_fd::Device::new(instance, device).fp().clone()
+}
+
 #[cfg(test)]
-pub(super) use tests::{between, export_functions};
+pub(super) use tests::{between, export_functions, semaphore_functions};
 #[cfg(test)]
 pub(crate) use tests::{calls, fail_call, failed_call};
 
 #[cfg(test)]
 mod tests {
-    use crate::vulkan::external::ExportFunctions;
+    use crate::vulkan::external::{ExportFunctions, SemaphoreFunctions};
     use ash::vk;
     use std::cell::Cell;
     use std::ffi::{CStr, c_int, c_void};
@@ -132,6 +137,7 @@ mod tests {
         "vkQueueSubmit" SUBMIT submit(q: vk::Queue, n: u32, i: *const c_void, f: vk::Fence);
         "vkWaitSemaphores" WAIT wait(d: vk::Device, i: *const c_void, t: u64);
         "vkGetSemaphoreCounterValue" COUNTER counter(d: vk::Device, s: vk::Semaphore, o: *mut u64) => nothing_ended(o);
+        "vkGetSemaphoreFdKHR" GET_SEMAPHORE get_semaphore(d: vk::Device, i: *const c_void, o: *mut c_int);
         "vkGetMemoryFdKHR" GET_FD get_fd(d: vk::Device, i: *const c_void, o: *mut c_int);
         "vkCreateComputePipelines" CREATE_PIPELINES create_pipelines(d: vk::Device, c: vk::PipelineCache, n: u32, i: *const c_void, a: Allocator, o: *mut c_void);
     }
@@ -157,5 +163,12 @@ mod tests {
         instance: &ash::Instance,
     ) -> ExportFunctions {
         ExportFunctions::load(functions(device.handle(), instance))
+    }
+
+    pub(in crate::vulkan) fn semaphore_functions(
+        device: &ash::Device,
+        instance: &ash::Instance,
+    ) -> SemaphoreFunctions {
+        SemaphoreFunctions::load(functions(device.handle(), instance))
     }
 }

@@ -44,7 +44,8 @@ impl Staged {
         Ok(staged)
     }
 
-    /// Fills the answers with no answer: the memory may be that of an earlier probe, which had the right ones.
+    /// Fills the answers with no answer: the memory may be that of an earlier probe, which had the right
+    /// ones.
     fn forget(&mut self) -> Result<()> {
         if let (None, Some(bytes)) = (&self.host, self.buffer.bytes_mut()) {
             bytes.fill(NO_ANSWER);
@@ -52,7 +53,7 @@ impl Staged {
         }
         let mut commands = Commands::new(&self.buffer.device)?;
         commands.record(|recording| {
-            recording.fill(&self.buffer, self.buffer.len, u32::from_ne_bytes([NO_ANSWER; 4]))
+            recording.fill(&self.buffer, self.buffer.len, u32::from_ne_bytes([NO_ANSWER; 4]));
         })?;
         commands.submit()?;
         commands.wait()
