@@ -20,7 +20,7 @@ ARGS    ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host device-header bench-mount bench-scale bench-sync bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients test-ray clean
+.PHONY: count scale count-changes count-lookups gpu-report help setup setup-build setup-sanitize setup-bench setup-publish setup-python setup-dist setup-header build build-bench demo test lint msrv packages user-crate docs sanitize fuzz aarch64 bench bench-lookup bench-read bench-search bench-publish bench-concurrency bench-alloc bench-gpu bench-gpu-host device-header bench-mount bench-scale bench-sync bench-python dist test-dist plots mount-conformance publish-conformance soak crash-soak hostile-soak alloc-soak python test-torch test-clients test-ray clean
 
 help: ## list the targets
 	@echo "LaneFS: what make can do"
@@ -200,7 +200,11 @@ bench-gpu-host: setup-bench ## the host's part of lookups by a device, without o
 	@echo "==> bench-gpu-host: crates/gpu/examples/host_side.rs on a device that does nothing"
 	@$(CARGO) run --release --locked -p lanefs-gpu --example host_side
 
-device-header: setup ## the header for kernels of other programs: a million lookups, and its registers in CUDA and HIP
+setup-header:
+	@echo "==> setup: what the header for kernels of other programs is compiled with"
+	@sh scripts/setup.sh build test header
+
+device-header: setup-header ## the header for kernels of other programs: a million lookups, and its registers in CUDA and HIP
 	@echo "==> device-header: 10^6 random lookups beside the twins"
 	@LANEFS_LOOKUPS=250000 $(CARGO) test -p lanefs-gpu --locked --test it -- device_header::lookups_are
 	@echo "==> device-header: CUDA C++ and HIP"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing ones of the tools that LaneFS needs beside a Rust toolchain.
 #
-#   scripts/setup.sh [build] [test] [bench] [publish] [python] [sanitize] [fuzz] [dist]
+#   scripts/setup.sh [build] [test] [bench] [publish] [header] [python] [sanitize] [fuzz] [dist]
 #                                                                        (default: build test)
 #
 # As root, or if `sudo -n` works, missing packages come from apt-get. Otherwise the script names them, each
@@ -57,6 +57,7 @@ cmake                   cmake       bench  configures snmalloc
 restic                  restic      bench  a peer of syncs
 curl                    curl        publish  makes a bucket
 restic                  restic      publish  a peer of publications
+clang++                 clang       header  compiles the header for kernels of other programs as HIP
 rclone                  rclone      publish  stores an archive, and mounts a bucket: peers of publications
 s3fs                    s3fs        publish  mounts a bucket: a peer of publications
 mksquashfs              squashfs-tools bench  makes images: a peer of reads, and of the size of publications
@@ -99,8 +100,8 @@ present() {
 purposes=${*:-build test}
 for purpose in $purposes; do
     case $purpose in
-        build | test | bench | publish | python | sanitize | fuzz | dist) ;;
-        *) say "unknown purpose '$purpose' (build, test, bench, publish, python, sanitize, fuzz or dist)"; exit 2 ;;
+        build | test | bench | publish | header | python | sanitize | fuzz | dist) ;;
+        *) say "unknown purpose '$purpose' (build, test, bench, publish, header, python, sanitize, fuzz or dist)"; exit 2 ;;
     esac
 done
 
