@@ -102,6 +102,11 @@ pub trait FileSystem: Sync {
         files.len()
     }
 
+    /// Fetches what the caller looks up next, as [`Volume::bring_names`]. An implementation may do nothing.
+    fn bring_names(&self, names: &[(Ino, &[u8])]) {
+        let _ = names;
+    }
+
     /// Writes all of `data`; in an implementation through another process, an error leaves a part written.
     ///
     /// # Errors
@@ -222,6 +227,10 @@ impl FileSystem for Volume {
 
     fn bring_files(&self, files: &[Ino]) -> usize {
         self.bring_files(files)
+    }
+
+    fn bring_names(&self, names: &[(Ino, &[u8])]) {
+        self.bring_names(names);
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {

@@ -185,6 +185,29 @@ fn cold_single_files_take_fewer_reads_than_files() {
 }
 
 #[test]
+fn names_that_are_brought_together_are_looked_up_without_a_read() {
+    let device = sparse();
+    let options = OpenOptions { cache: Some(8 << 20), ..OpenOptions::from(Access::Read) };
+    let volume = Volume::open_device(Box::new(device.clone()), options).expect("open");
+    let dirs: Vec<Ino> =
+        (0..10).map(|dir| volume.resolve(format!("/s{dir}")).expect("resolve").ino).collect();
+    let files = (0..64).map(|i| i * 37 % (SPARSE / 16) * 16);
+    let names: Vec<(Ino, String)> =
+        files.map(|file| (dirs[file * 10 / SPARSE], format!("file-{file:05}"))).collect();
+    let mut asked: Vec<(Ino, &[u8])> = names.iter().map(|(dir, name)| (*dir, name.as_bytes())).collect();
+    asked.extend([(dirs[0], &b"missing"[..]), (dirs[0], b"a/b"), (Ino(7 << 20), b"nowhere")]);
+    let (calls, reads) = device.counted(|| volume.bring_names(&asked));
+    assert!(calls <= 24 && reads >= names.len(), "{calls} calls for {reads} reads");
+    let (_, reads) = device.counted(|| {
+        for (dir, name) in &names {
+            let (ino, _) = FileSystem::lookup(&volume, *dir, name.as_bytes()).expect("lookup");
+            assert_eq!(FileSystem::getattr(&volume, ino).expect("attributes").size, LEN as u64);
+        }
+    });
+    assert_eq!(reads, 0);
+}
+
+#[test]
 fn the_rest_of_a_chunk_of_small_files_comes_while_the_reader_works() {
     let device = sparse();
     let options = OpenOptions { cache: Some(64 << 20), ..OpenOptions::from(Access::Read) };

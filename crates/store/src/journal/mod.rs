@@ -275,6 +275,11 @@ impl Journal {
         self.used as f64 / self.ring.len() as f64
     }
 
+    /// Returns the number of used blocks of the ring. The images that wait are no more.
+    pub(crate) fn used_blocks(&self) -> u64 {
+        self.used
+    }
+
     /// Returns the number of the last commit.
     pub(crate) fn last(&self) -> u64 {
         self.next - 1

@@ -81,6 +81,18 @@ impl CommitState {
         }
     }
 
+    /// Returns true when the changes take more than 1/`part` of the journal, or twice that of a cache of
+    /// `budget` blocks. File data alone seldom do: they are written early, and clean then.
+    pub(crate) fn is_fuller_than(&self, part: u64, budget: u64) -> bool {
+        let metadata = self.changed_metadata.load(Ordering::Relaxed);
+        let data = self.changed_data.load(Ordering::Relaxed);
+        let room = match self.journal_capacity() {
+            0 => u64::MAX,
+            blocks => blocks as u64,
+        };
+        metadata >= room / part || data + metadata >= budget * 2 / part
+    }
+
     /// Copies the last version of a block that is not in place: one that is being committed, else one that is
     /// committed. Returns false where there is none.
     pub(crate) fn copy_committed(&self, at: u64, out: &mut IoBufMut<'_>) -> bool {

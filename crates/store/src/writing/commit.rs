@@ -163,8 +163,8 @@ impl Store {
         }
     }
 
-    /// Returns true when so much has changed that it should be committed soon, or dirty file data take a good
-    /// part of the memory, or of the slots of a sparse volume.
+    /// Returns true when so much has changed that it should be committed soon, or changed blocks take a
+    /// quarter of the memory, or a good part of the slots of a sparse volume.
     pub fn should_commit(&self) -> bool {
         self.is_fuller_than(8) || self.frames.are_short() && self.has_changes()
     }
@@ -187,15 +187,9 @@ impl Store {
         self.commits.journal_capacity()
     }
 
-    /// Returns true when the changes take more than 1/`part` of the journal or of the cache.
+    /// Returns true when the changes take more than 1/`part` of the journal or twice that of the cache.
     fn is_fuller_than(&self, part: u64) -> bool {
-        let metadata = self.commits.changed_metadata.load(Ordering::Relaxed);
-        let data = self.commits.changed_data.load(Ordering::Relaxed);
-        let room = match self.journal_capacity() {
-            0 => u64::MAX,
-            blocks => blocks as u64,
-        };
-        metadata >= room / part || data + metadata >= self.cache.budget() / part
+        self.commits.is_fuller_than(part, self.cache.budget())
     }
 
     /// Returns true when changes wait for a commit.
@@ -417,9 +411,12 @@ impl Store {
         .map(|_| ())
     }
 
-    /// Returns true when the journal is so full that it should be emptied soon.
+    /// Returns true when the journal is so full that it should be emptied soon, or the images of its blocks,
+    /// which stay in memory until they are in place, take as much as a quarter of the cache.
     pub fn should_checkpoint(&self) -> bool {
-        self.commits.lock_journal().as_ref().is_some_and(|journal| journal.used() > 0.5)
+        let most = self.cache.budget() / 4;
+        let is_full = |journal: &Journal| journal.used() > 0.5 || journal.used_blocks() > most;
+        self.commits.lock_journal().as_ref().is_some_and(is_full)
     }
 
     fn checkpoint_into(&self, device: &dyn Device, journal: &mut Journal) -> Result<(), Fault> {

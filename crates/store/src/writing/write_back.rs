@@ -19,6 +19,10 @@ pub(crate) const JOURNALED_DATA_BLOCKS: usize = size(64, 1);
 /// commit.
 const EARLY_DATA: u64 = 4096;
 
+/// Part of the cache from which on they are written early where it is small: they are clean then, and may
+/// leave it, and no commit is needed for that.
+const EARLY_PART: u64 = 8;
+
 /// Most blocks of one write of file data (1 MiB).
 const PIECE_BLOCKS: usize = 256;
 
@@ -28,11 +32,12 @@ pub(crate) const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Cod
 impl CommitState {
     /// Returns true when so many blocks of file data have changed since some were last written that the
     /// device should begin with them: otherwise it is idle until a sync, which then waits for all of them.
-    fn should_write_data(&self) -> bool {
+    /// `budget`: blocks of the cache.
+    fn should_write_data(&self, budget: u64) -> bool {
         let changed = self.changed_data.load(Ordering::Relaxed);
         let written = self.written_early.load(Ordering::Relaxed);
         // After a commit in between, fewer blocks have changed than were written.
-        changed.checked_sub(written).unwrap_or(changed) >= EARLY_DATA
+        changed.checked_sub(written).unwrap_or(changed) >= EARLY_DATA.min(budget / EARLY_PART)
     }
 }
 
@@ -40,7 +45,7 @@ impl Store {
     /// Returns true when so many file data have changed since some were last written that they should be
     /// written early.
     pub fn should_write_data(&self) -> bool {
-        self.commits.should_write_data()
+        self.commits.should_write_data(self.cache.budget())
     }
 
     /// Returns true once a write failed: from then on the volume is read-only.
@@ -194,5 +199,27 @@ impl Store {
     /// The present value, where it is not `from`.
     fn change_dirty(&self, index: u64, from: u8, to: u8) -> Result<(), u8> {
         self.dirty(index).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).map(|_| ())
+    }
+}
+
+#[cfg(all(test, not(feature = "_shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_data_in_a_small_cache_are_written_early_before_they_need_a_commit() {
+        let commits = CommitState::default();
+        for (budget, early) in [(4096, 512), (1 << 20, EARLY_DATA)] {
+            commits.changed_data.store(early - 1, Ordering::Relaxed);
+            assert!(!commits.should_write_data(budget), "{budget}");
+            commits.changed_data.store(early, Ordering::Relaxed);
+            assert!(commits.should_write_data(budget), "{budget}");
+            assert!(!commits.is_fuller_than(8, budget), "{budget}");
+            // Where the device is slower than the writers, a commit comes.
+            commits.changed_data.store(budget / 4, Ordering::Relaxed);
+            assert!(commits.is_fuller_than(8, budget) && !commits.is_fuller_than(4, budget), "{budget}");
+            commits.changed_data.store(budget / 2, Ordering::Relaxed);
+            assert!(commits.is_fuller_than(4, budget), "{budget}");
+        }
     }
 }

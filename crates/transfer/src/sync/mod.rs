@@ -57,7 +57,7 @@ use crate::running::commits::Commits;
 use crate::running::job::{Control, TransferJob};
 use crate::vocabulary::error::{Error, Result};
 use effect::{Effect, NoEffect};
-use engine::{Apart, Engine, Receiver, Recording};
+use engine::{Apart, ChangedDirs, Engine, Receiver, Recording};
 use host_tree::HostTree;
 use into_volume::IntoVolume;
 use lanefs::FileSystem;
@@ -273,7 +273,7 @@ impl TreeComparison<'_> {
             unequal.clear();
         }
         let (links, tally) = (Links::default(), Tally::default());
-        let (waiting, apart) = (Mutex::default(), Apart::default());
+        let (waiting, apart, gathered) = (Mutex::default(), Apart::default(), ChangedDirs::default());
         let in_seconds = InSeconds { a: a.is_in_seconds(), b: b.is_in_seconds() };
         let engine = Engine {
             job,
@@ -288,6 +288,7 @@ impl TreeComparison<'_> {
             tally,
             waiting,
             apart,
+            gathered,
             recording,
         };
         let made = old.is_none().then_some(Change::Added);

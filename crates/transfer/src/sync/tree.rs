@@ -89,6 +89,9 @@ pub(crate) trait Tree: Sync {
     /// gone.
     fn nodes(&self, dir: &Self::Dir, names: &[&Name]) -> Result<Vec<Option<Node>>, Failure>;
 
+    /// Prepares to find these names, each in its directory, where that is a gain.
+    fn bring(&self, _names: &[(&Self::Dir, &CStr)]) {}
+
     /// Opens the directory of a name.
     fn enter(&self, dir: &Self::Dir, name: &Name, node: &Node) -> Result<Self::Dir, Failure>;
 

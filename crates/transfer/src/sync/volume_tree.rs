@@ -216,6 +216,11 @@ impl Tree for VolumeTree<'_> {
         Ok(described.iter().map(known).collect())
     }
 
+    fn bring(&self, names: &[(&VolumeDir, &CStr)]) {
+        let names: Vec<_> = names.iter().map(|(dir, name)| (dir.ino, name.to_bytes())).collect();
+        self.volume.bring_names(&names);
+    }
+
     fn enter(&self, dir: &VolumeDir, _: &Name, node: &Node) -> std::result::Result<VolumeDir, Failure> {
         let ino = ino(node);
         if !self.entered.lock().insert(ino) {

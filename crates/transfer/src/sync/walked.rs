@@ -71,6 +71,11 @@ impl WalkedNames {
         self.of == Some(dir)
     }
 
+    /// Number of names.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&CStr, &Node)> {
         self.files.iter().map(|(at, node)| {
             let name = self.names.get(*at..).unwrap_or_default();

@@ -1,12 +1,16 @@
-//! The content of files that are read next, fetched as that of a batch.
+//! The content of files that are read next, and the names that are looked up next, fetched as those of a
+//! batch.
 
 use super::planned::blocks_of;
 use super::read::WINDOW_BLOCKS;
 use super::rounds::in_rounds;
+use crate::attempt::Core;
 use crate::by_inode::ops;
 use crate::by_inode::pieces::PIECE_BYTES;
+use crate::files::inode::Inode;
+use crate::names::lookup;
 use crate::running::volume::Volume;
-use crate::vocabulary::types::Ino;
+use crate::vocabulary::types::{Caller, Ino};
 use lanefs_format::BLOCK;
 use lanefs_store::{BlockRange, Want};
 
@@ -56,5 +60,19 @@ impl Volume {
             store.fetch_many(&misses);
         }
         count
+    }
+
+    /// Fetches what the caller looks up next: each name in its directory, and the inode of its file. All
+    /// absent blocks of all names come together, and no others with them. A block that cannot be had here
+    /// fails when it is looked up, and so does a name that is not there.
+    pub fn bring_names(&self, names: &[(Ino, &[u8])]) {
+        if self.shared.state.store.is_memory() {
+            return;
+        }
+        let look = |core: &Core<'_>, (dir, name): &mut (Ino, &[u8])| {
+            let (ino, _) = lookup::lookup(core, &Caller::OWNER, dir.0, name)?;
+            Inode::load(core, ino).map(drop)
+        };
+        in_rounds(&self.shared, &mut names.to_vec(), true, look, |_, ()| ());
     }
 }

@@ -15,7 +15,7 @@
 //! | `alone` | one file by itself |
 //! | `batch`, `locate`, `read` | one call: finding its files, and reading them |
 //! | `parts` | one call whose bytes go to memory of the caller part by part |
-//! | `bring` | the content of files that are read next, one after the other |
+//! | `bring` | the content of files that are read next, one after the other, and names that are looked up next |
 //! | `views` | slices of the volume's memory in place of copies |
 //!
 //! The bytes of a file and their number come from one valid attempt, so they belong to one state of the file.

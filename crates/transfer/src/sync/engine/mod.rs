@@ -7,6 +7,7 @@
 
 mod directory;
 mod file;
+mod gathered;
 mod recorded;
 mod removal;
 mod renames;
@@ -35,9 +36,11 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use gathered::ChangedDir;
 use recorded::Below;
 use slices::WalkSlice;
 
+pub(super) use gathered::ChangedDirs;
 pub(super) use recorded::Recording;
 pub(super) use set_aside::Apart;
 
@@ -64,6 +67,7 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     /// Names that wait for all others ([`SyncOptions::in_order`]).
     pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
     pub(super) apart: Apart<A, B>,
+    pub(super) gathered: ChangedDirs<A, B>,
     /// `None` for trees of which no sync is recorded.
     pub(super) recording: Option<Recording<'e>>,
 }
@@ -119,6 +123,10 @@ pub(super) enum Task<A: Tree, B: Tree> {
     Below(Box<Below<A, B>>),
     /// Some names of a directory, which are walked for its fingerprint.
     Slice(WalkSlice<A, B>),
+    /// A directory of which files have changed since the last sync.
+    Changed(Box<ChangedDir<A, B>>),
+    /// The directories of which files have changed that no task has yet.
+    Gathered,
 }
 
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
@@ -168,6 +176,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
                     self.slice(queue, buffers, &slice);
                     self.end_task(buffers, slice.pair());
                 }
+                Task::Changed(dir) => self.changed_directory(queue, buffers, *dir),
+                Task::Gathered => self.compare_gathered(queue),
                 Task::Waiting(names) => names.into_iter().for_each(|name| self.waited(buffers, name)),
                 Task::New(names) => names.into_iter().for_each(|name| self.new_name(queue, buffers, name)),
                 Task::Old(names) => names.into_iter().for_each(|name| self.old_name(buffers, name)),

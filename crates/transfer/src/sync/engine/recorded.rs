@@ -226,7 +226,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     pub(super) fn directory(&self, queue: &Queue<Task<A, B>>, buffers: &mut Buffers, pair: &Arc<Pair<A, B>>) {
         count(&self.job.counters.compared);
         buffers.walked.clear();
-        if !self.is_walked_in_slices(queue, buffers, pair) && !self.is_as_synced(queue, buffers, pair) {
+        if !self.is_walked_in_slices(queue, buffers, pair)
+            && !self.is_as_synced(queue, buffers, pair)
+            && !self.is_gathered(queue, buffers, pair)
+        {
             self.compare_walked(queue, buffers, pair);
         }
     }

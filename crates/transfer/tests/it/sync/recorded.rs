@@ -268,6 +268,37 @@ fn of_a_large_directory_few_files_are_compared_while_its_names_are_the_same() {
 }
 
 #[test]
+fn many_directories_of_which_files_have_changed_are_all_compared() {
+    let Some(mut recorder) = Recorder::new() else { return };
+    let temp = tempfile::tempdir().unwrap();
+    let tree = temp.path().join("tree");
+    for dir in 0..100 {
+        fs::create_dir_all(tree.join(format!("d{dir}"))).unwrap();
+        for file in 0..20 {
+            fs::write(tree.join(format!("d{dir}/{file}")), "old").unwrap();
+        }
+    }
+    let volume = volume(64);
+    recorder.sync(&volume, &tree, &deleting());
+    // One, some that wait for the end, and more than are compared together.
+    for changed in [1, 7, 100] {
+        for dir in 0..changed {
+            fs::write(tree.join(format!("d{dir}/{}", dir % 20)), format!("new {changed}")).unwrap();
+        }
+        settle();
+        let options = recorder.with(&deleting());
+        let (report, lines) = sync_with(&volume, &tree, &options);
+        assert_clean(&report.report);
+        assert!(recorder.take(&options));
+        assert_eq!(lines.len(), changed, "{lines:?}");
+        let compared = report.counts.compared - report.counts.passed_over;
+        assert!(compared <= changed as u64 * 10, "{compared} compared of {changed} directories");
+        assert_volume_has(&volume, &tree);
+    }
+    assert_eq!(recorder.sync(&volume, &tree, &deleting()), [""; 0]);
+}
+
+#[test]
 fn a_directory_of_very_many_names_is_walked_by_several_threads() {
     let Some(mut recorder) = Recorder::new() else { return };
     let temp = tempfile::tempdir().unwrap();
