@@ -31,8 +31,9 @@ const TURNS: usize = 3;
 /// Most further turns of a phase at whose end too much memory is resident.
 const FURTHER_TURNS: usize = 30;
 
-/// Shortest time of a turn: the heap waits a tenth of a second or two before it gives memory back.
-const MIN_TURN: Duration = Duration::from_millis(250);
+/// Pause before a further turn: the heap waits a tenth of a second or two before it gives memory back, and
+/// does so in the calls after it.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Resident memory may be so many tenths of the peak of bytes in use, plus a fixed amount, which matters for
 /// small peaks only.
@@ -280,8 +281,8 @@ impl Worker<'_> {
 
     /// Replaces all objects so many times.
     fn replace(&mut self, me: usize, turns: usize) {
-        let (mut made, begun) = (0, Instant::now());
-        while made < turns * self.phase.share || begun.elapsed() < MIN_TURN {
+        let mut made = 0;
+        while made < turns * self.phase.share {
             let size = (self.phase.sizes)(&mut self.random);
             while !self.objects.is_empty()
                 && (self.bytes + size > self.phase.share || self.objects.len() >= self.phase.objects)
@@ -318,6 +319,9 @@ impl Worker<'_> {
             turns = 1;
             self.phase.meeting.wait();
             self.phase.meeting.wait();
+            if !self.phase.is_over.load(Relaxed) {
+                std::thread::sleep(PAUSE);
+            }
         }
         self.phase.in_use.fetch_sub(self.reported, Relaxed);
         self.objects.drain(..).for_each(|object| object.free());

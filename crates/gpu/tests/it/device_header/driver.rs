@@ -101,17 +101,19 @@ impl Driver {
     /// The program with the header as it is, compiled once.
     pub fn shared() -> &'static Driver {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
-        DRIVER.get_or_init(|| Driver::with(&header()))
+        let options = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+        DRIVER.get_or_init(|| Driver::with(&header(), &options))
     }
 
-    /// The program with another header.
-    pub fn with(header: &str) -> Driver {
+    /// The program with another header, compiled with these options.
+    pub fn with(header: &str, options: &[&str]) -> Driver {
         let folder = tempfile::tempdir().expect("a directory for temporary files");
         std::fs::write(folder.path().join("lanefs_device.h"), header).expect("written");
         let program = folder.path().join("driver");
         let done = Command::new("c++")
-            .args(["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"])
-            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I"])
+            .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"])
+            .args(options)
+            .arg("-I")
             .arg(folder.path())
             .arg(here().join("driver.cpp"))
             .arg("-o")
