@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(all.frames(1 << 17), 1 << 4);
         assert_eq!(all.check_frames(&here(1 << 4)), Ok(()));
         assert_eq!(all.check(&buffers.copy(&raw)), Ok(()));
-        // A part: of frame 2 two blocks are taken, so it is needed whatever is read. Its proof has the content
-        // of frames 0 and 1 together, and of frame 0 nothing is taken, so frame 1 is needed, too.
+        // A part: of frame 2 two blocks are taken, so it is needed whatever is read. Its proof has the
+        // content of frames 0 and 1 together, and of frame 0 nothing is taken, so frame 1 is needed, too.
         let part = reference(0b1100_1111_0000);
         assert_eq!((part.frames(1 << 4), part.frames(1 << 11)), (0b110, 0b110));
         let both = reference(0b1100_1111_1111);
