@@ -79,7 +79,7 @@ fn lies_about_frames_are_errors_of_their_pieces() {
 }
 
 #[test]
-fn frames_of_a_planted_version_are_errors_and_an_index_cannot_vouch_for_itself() {
+fn frames_of_a_planted_version_are_errors_and_a_proof_cannot_vouch_for_itself() {
     let image = image_of_files();
     let store = Arc::new(Memory::default());
     image.publish(&store).expect("published");
@@ -90,7 +90,7 @@ fn frames_of_a_planted_version_are_errors_and_an_index_cannot_vouch_for_itself()
     let report = image.publish(&store).expect("published");
     assert!(report.kept_pieces > 0, "it builds upon the planted version");
     assert!(errors_of_frames(&image, &by_hash(&store, report.version)) > 0);
-    // One frame of other content, and an index that says of it what is right.
+    // One frame of other content, and a proof that says of it what is right.
     let store = Arc::new(Memory::default());
     image.publish(&store).expect("published");
     let lie: Lie<'_> = &|frames| {
