@@ -2,15 +2,15 @@
 
 use crate::condemned::{Condemned, ListState};
 use crate::format::facts::Facts;
-use crate::format::frames::index_bytes;
 use crate::format::hash::{Hash, digest};
 use crate::format::layout::{
     MAX_PAGE_BYTES, MAX_PIECES, MAX_TAG_ROOT_BYTES, VERSION, WINDOW_BYTES, pack_end, page, tag,
 };
 use crate::format::pack::{Pack, PackBuilder, PackEnd, parse_footer};
-use crate::format::packs::{INDEX, PackRef, Stored, ZSTD};
+use crate::format::packs::{FrameSizes, Framing, PackRef, Stored, ZSTD};
 use crate::format::page::{Page, PageRef, Piece, is_justified, raw_bytes, window_blocks};
 use crate::format::piece::{self, Packed};
+use crate::format::proof::FramePlace;
 use crate::format::root::{Range, Root, Tag};
 use crate::format::words::bits;
 use lanefs_testkit::seeded::Seeded;
@@ -41,13 +41,33 @@ fn pack() -> PackRef {
 
 fn stored(offset: u32, raw: u32) -> Stored {
     let hash = Hash::of(&offset.to_le_bytes());
-    Stored { pack: pack(), offset, bytes: 3000, raw, codec: ZSTD, hash }
+    Stored { pack: pack(), offset, bytes: 3000, raw, codec: ZSTD, hash, framing: Framing::None }
+}
+
+/// The same piece in frames of 500 bytes.
+fn in_frames(codec: u16, stored: Stored) -> Stored {
+    let mut framed = Stored { codec, ..stored };
+    let count = framed.frame_count() as u8;
+    if count > 0 {
+        let proof = |number| FramePlace { number, count }.proof_bytes();
+        framed.bytes = (0..count).map(|number| proof(number) + 500).sum();
+        framed.framing = Framing::Frames(FrameSizes::of(vec![500; count.into()].into_iter()));
+    }
+    framed
 }
 
 fn assert_sound(stored: &Stored, most: u64) {
-    let bytes = stored.bytes.saturating_sub(index_bytes(stored));
-    assert!(bytes > 0 && bytes <= stored.raw && u64::from(stored.raw) <= most, "{stored:?}");
-    assert!(stored.codec != INDEX, "{stored:?}");
+    assert!(stored.bytes > 0 && u64::from(stored.raw) <= most, "{stored:?}");
+    if stored.frame_count() == 0 {
+        assert!(stored.bytes <= stored.raw, "{stored:?}");
+        assert_eq!(stored.framing, Framing::None);
+    } else {
+        let frames = stored.frames().expect("frames that add up");
+        assert_eq!(frames.iter().map(|frame| frame.raw).sum::<u32>(), stored.raw);
+        let ends = frames.iter().map(|frame| frame.offset + frame.bytes);
+        let begins = frames.iter().map(|frame| frame.offset).skip(1);
+        assert!(begins.chain([stored.offset + stored.bytes]).eq(ends), "{stored:?}");
+    }
     let end = u64::from(stored.offset) + u64::from(stored.bytes);
     assert!(end + u64::from(stored.pack.footer) <= stored.pack.bytes, "{stored:?}");
 }
@@ -67,6 +87,11 @@ fn leaf() -> Page {
     // Blocks of other windows' pieces.
     pieces.push(Piece { borrowed: Some(3), ..piece(20, 0xff << 40, 0xf00f_00ff) });
     pieces.push(Piece { borrowed: Some(0), ..piece(20, 1, 1 << 63) });
+    // Pieces in frames.
+    for (window, codec) in [(21, 2), (22, 3)] {
+        let whole = piece(window, 0xff, u64::MAX);
+        pieces.push(Piece { stored: in_frames(codec, whole.stored), ..whole });
+    }
     Page::Leaf(pieces)
 }
 
@@ -100,6 +125,8 @@ fn leaf_pages_are_sound() {
         assert!(pieces.is_sorted_by_key(|piece| piece.window));
     }
     assert!(accepted > ROUNDS / 20, "{accepted}");
+    let short = Page::parse(&honest[..honest.len() - 2], VERSION, 0, 0, VOLUME);
+    assert_eq!(short, Err("is cut off"), "sizes of frames are missing");
 }
 
 #[test]
@@ -108,8 +135,8 @@ fn versions_before_frames_have_no_piece_in_frames() {
     let in_version_3 = |bytes: &[u8], at: usize| [&bytes[..at], &[3, 0, 0, 0], &bytes[at + 4..]].concat();
     for codec in 0..5 {
         let of_codec = |mut piece: Piece| {
-            piece.stored = Stored { codec, bytes: piece.stored.raw, ..piece.stored };
-            piece.stored.bytes += index_bytes(&piece.stored);
+            let plain = Stored { codec, bytes: piece.stored.raw, framing: Framing::None, ..piece.stored };
+            piece.stored = in_frames(codec, plain);
             piece
         };
         let Page::Leaf(pieces) = leaf() else { return };
@@ -119,8 +146,9 @@ fn versions_before_frames_have_no_piece_in_frames() {
         assert_eq!(old.err(), (codec >= 2).then_some(refused), "codec {codec}");
 
         let mut builder = PackBuilder::new([9; 16]);
-        let bytes = vec![7; 8192 + 68];
-        let packed = Packed { hash: Hash::of(&bytes), bytes, codec };
+        let bytes = vec![7; 8192 + 32];
+        let framing = if codec < 2 { Framing::None } else { Framing::Frames(FrameSizes::default()) };
+        let packed = Packed { hash: Hash::of(&bytes), bytes, codec, framing };
         builder.add_piece(1, 0x11, vec![digest(b"a"), digest(b"b")], &packed);
         let Pack { name, bytes } = builder.finish();
         let footer = &bytes[bytes.len() - name.footer as usize..];

@@ -447,7 +447,7 @@ fn parse(record: &[u8; RECORD_BYTES]) -> Option<(Hash, u64)> {
 mod tests {
     use super::*;
     use crate::format::layout::MAX_PIECES;
-    use crate::format::packs::{PackRef, ZSTD};
+    use crate::format::packs::{Framing, PackRef, ZSTD};
 
     #[test]
     fn batches_have_whole_windows_and_bounded_bytes() {
@@ -460,6 +460,7 @@ mod tests {
                 raw: WINDOW_BYTES as u32,
                 codec: ZSTD,
                 hash: Hash([2; 32]),
+                framing: Framing::None,
             };
             let window = number / MAX_PIECES as u64;
             let taken = 1 << (number % MAX_PIECES as u64);

@@ -1,11 +1,12 @@
 //! Parsers of bytes that a store gives, for a fuzzer: with assertions on all that they accept.
 
-use crate::format::frames::{codec_by_size, encode, index_bytes, parse};
+use crate::format::frames::{codec_by_size, encode};
 use crate::format::hash::Hash;
-use crate::format::layout::{MAX_PACK_BYTES, VERSION, WINDOW_BYTES, frame, pack_end};
-use crate::format::packs::{PackRef, Stored};
+use crate::format::layout::{MAX_PACK_BYTES, VERSION, WINDOW_BYTES, pack_end};
+use crate::format::packs::{FrameSizes, Framing, PackRef, Stored};
 use crate::format::piece::{pack, unpack, verify};
 use crate::format::root::Root;
+use crate::format::words::Input;
 use lanefs::format::BLOCK;
 use std::sync::Arc;
 
@@ -20,57 +21,64 @@ fn piece_of(head: &[u8]) -> Option<Stored> {
     let codec = codec_by_size(MIN_FRAME_BYTES << (size % 3))?;
     let raw = (u32::from(blocks % 64) + 1) * BLOCK as u32;
     let pack = PackRef { name: Hash([0; 32]), bytes: MAX_PACK_BYTES, footer: pack_end::SIZE as u32 };
-    Some(Stored { pack, offset: offset.into(), bytes: 0, raw, codec, hash: Hash([0; 32]) })
+    let (hash, framing) = (Hash([0; 32]), Framing::None);
+    Some(Stored { pack, offset: offset.into(), bytes: 0, raw, codec, hash, framing })
 }
 
-/// Checks the frames that an index of a piece names: they are the bytes of the piece after the index, each
-/// once, and have its blocks together.
-fn check_index(piece: &Stored, index: &[u8]) {
-    let Ok(found) = parse(piece, index) else { return };
-    let mut at = piece.offset + index_bytes(piece);
+/// Checks the frames of a reference with these sizes: they are the bytes of the piece, each once, and have
+/// its blocks together. A frame whose bytes are anything is refused, or becomes its blocks.
+fn check_frames(piece: &Stored, bytes: &[u8]) {
+    let Ok(found) = piece.checked(WINDOW_BYTES as usize).and_then(|piece| piece.frames()) else { return };
+    let mut at = piece.offset;
     for frame in &found {
-        assert_eq!(frame.stored.offset, at);
-        assert!(frame.stored.bytes > 0 && frame.stored.bytes <= frame.stored.raw);
-        at += frame.stored.bytes;
+        assert_eq!(frame.offset, at);
+        assert!(frame.bytes > 0 && frame.raw <= piece.raw);
+        at += frame.bytes;
+        if let Ok(unpacked) = unpack(frame, bytes, &Arc::default()) {
+            assert_eq!(unpacked.len(), frame.raw as usize);
+        }
     }
     assert_eq!(at, piece.offset + piece.bytes);
-    assert_eq!(found.iter().map(|frame| frame.stored.raw).sum::<u32>(), piece.raw);
+    assert_eq!(found.iter().map(|frame| frame.raw).sum::<u32>(), piece.raw);
 }
 
-/// Takes the input as the index of a piece, and then as the stored bytes of its frames, whose hashes are
-/// right. Four bytes say what the piece is like; of each frame two bytes are its length.
+/// Takes the input as the sizes of the frames of a piece with their bytes, and then as the stored bytes of
+/// its frames, whose proofs are right. Four bytes say what the piece is like; of each frame two bytes are its
+/// length.
 pub fn frames(data: &[u8]) {
     let Some((piece, rest)) = piece_of(data).zip(data.get(HEAD_BYTES..)) else { return };
-    let mut index = rest.to_vec();
-    index.resize(index_bytes(&piece) as usize, 0);
-    // With a piece as long as the frames say, all else in the index is looked at.
-    let lengths = index.chunks_exact(frame::SIZE).filter_map(|entry| frame::STORED.read(entry));
-    let sum = lengths.fold(index_bytes(&piece), u32::saturating_add);
-    for bytes in [sum, rest.len() as u32] {
-        let named = Stored { bytes, hash: Hash::of(&index), ..piece };
-        if let Ok(named) = named.checked(WINDOW_BYTES as usize) {
-            check_index(&named, &index);
+    let mut input = Input(rest);
+    if let Ok(framing) = FrameSizes::take(piece.frame_count(), &mut input) {
+        for bytes in [input.0.len() as u32, piece.raw, u32::MAX] {
+            check_frames(&Stored { bytes, framing, ..piece }, input.0);
         }
     }
     let (mut stored, mut left) = (Vec::new(), rest);
-    for _ in 0..index_bytes(&piece) as usize / frame::SIZE {
+    for _ in 0..piece.frame_count() {
         let (length, bytes) = left.split_at(left.len().min(2));
         let length = length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
         let (bytes, after) = bytes.split_at(bytes.len().min(length));
         stored.push((bytes.to_vec(), Hash::of(bytes)));
         left = after;
     }
-    let (bytes, hash) = encode(&stored);
-    let whole = Stored { bytes: bytes.len() as u32, hash, ..piece };
+    let (bytes, hash, sizes) = encode(&stored);
+    let whole = Stored { bytes: bytes.len() as u32, hash, framing: Framing::Frames(sizes), ..piece };
+    // Where the sizes are sound, so are the proofs.
     let Ok(whole) = whole.checked(WINDOW_BYTES as usize) else { return };
-    // Where the index is sound, so are the hashes.
-    if parse(&whole, &bytes[..index_bytes(&whole) as usize]).is_ok() {
-        assert_eq!(verify(&whole, &bytes), Ok(()));
-    }
-    if verify(&whole, &bytes).is_ok()
-        && let Ok(unpacked) = unpack(&whole, &bytes, &Arc::default())
-    {
+    assert_eq!(verify(&whole, &bytes), Ok(()));
+    if let Ok(unpacked) = unpack(&whole, &bytes, &Arc::default()) {
         assert_eq!(unpacked.len(), whole.raw as usize);
+    }
+    for frame in whole.frames().unwrap_or_default() {
+        let at = (frame.offset - whole.offset) as usize;
+        let mut own = bytes[at..at + frame.bytes as usize].to_vec();
+        assert_eq!(verify(&frame, &own), Ok(()));
+        if let Ok(unpacked) = unpack(&frame, &own, &Arc::default()) {
+            assert_eq!(unpacked.len(), frame.raw as usize);
+        }
+        let changed = usize::from(data[HEAD_BYTES - 1]) * own.len() / 256;
+        own[changed] ^= 1;
+        assert!(verify(&frame, &own).is_err());
     }
 }
 

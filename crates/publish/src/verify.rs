@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::format::buffers::Buffer;
 use crate::format::hash::Hash;
 use crate::format::layout::MAX_ROOT_BYTES;
-use crate::format::packs::{PackRef, Stored};
+use crate::format::packs::{Framing, PackRef, Stored};
 use crate::format::page::{Page, PageRef, Promise};
 use crate::format::root;
 use crate::format::words::Bad;
@@ -232,9 +232,9 @@ struct Referred {
 
 /// The order of pieces in packs. Pieces that differ in anything count apart: a false page may name other
 /// bytes at the same offset.
-fn order(stored: &Stored) -> (Hash, u32, u32, u32, u16, Hash, u64, u32) {
-    let Stored { pack, offset, bytes, raw, codec, hash } = *stored;
-    (pack.name, offset, bytes, raw, codec, hash, pack.bytes, pack.footer)
+fn order(stored: &Stored) -> (Hash, u32, u32, u32, u16, Hash, u64, u32, Framing) {
+    let Stored { pack, offset, bytes, raw, codec, hash, framing } = *stored;
+    (pack.name, offset, bytes, raw, codec, hash, pack.bytes, pack.footer, framing)
 }
 
 /// The parts of a version.
@@ -304,8 +304,10 @@ mod tests {
     #[test]
     fn pieces_that_two_pages_name_with_other_hashes_or_sizes_count_apart() {
         let pack = PackRef { name: Hash([1; 32]), bytes: 1 << 20, footer: pack_end::SIZE as u32 };
-        let stored =
-            |hash, raw| Stored { pack, offset: 7, bytes: 100, raw, codec: ZSTD, hash: Hash([hash; 32]) };
+        let stored = |hash, raw| {
+            let (hash, framing) = (Hash([hash; 32]), Framing::None);
+            Stored { pack, offset: 7, bytes: 100, raw, codec: ZSTD, hash, framing }
+        };
         let mut parts = Parts::default();
         for (number, stored) in
             [stored(2, 4096), stored(3, 4096), stored(2, 8192), stored(2, 4096)].into_iter().enumerate()

@@ -3,6 +3,7 @@
 
 use super::hash::Hash;
 use super::layout::WINDOW_BYTES;
+use super::proof::TreePlace;
 use lanefs::format::BLOCK;
 use lanefs_sync::lock::Mutex;
 use std::fmt;
@@ -36,6 +37,8 @@ pub(crate) struct Buffer {
     bytes: Vec<u8>,
     /// Hashes of the blocks of a piece, each of which is hashed once, however many references are checked.
     hashes: OnceLock<Box<[Hash]>>,
+    /// Contents of the other frames of a piece, of a single frame as its proof has them.
+    pub(crate) beside: Box<[(TreePlace, Hash)]>,
     home: Arc<Buffers>,
 }
 
@@ -48,7 +51,7 @@ impl Buffers {
             Some(bytes) => bytes,
             None => Vec::with_capacity(if is_window { WINDOW_BYTES as usize } else { room }),
         };
-        Buffer { bytes, hashes: OnceLock::new(), home: Arc::clone(self) }
+        Buffer { bytes, hashes: OnceLock::new(), beside: Box::default(), home: Arc::clone(self) }
     }
 
     /// Returns a buffer with a copy of bytes.
@@ -93,7 +96,8 @@ impl Buffers {
 impl Buffer {
     /// Bytes of memory that it takes.
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.hashes.get().map_or(0, |hashes| size_of_val(&**hashes))
+        let hashes = self.hashes.get().map_or(0, |hashes| size_of_val(&**hashes));
+        self.bytes.capacity() + hashes + size_of_val(&*self.beside)
     }
 
     /// The hashes of the blocks.

@@ -43,7 +43,7 @@ pub(crate) const PACK_BYTES: u64 = 32 << 20;
 /// Bytes of a pack at most.
 pub(crate) const MAX_PACK_BYTES: u64 = 1 << 30;
 /// Bytes of a page before its compression at most: those with eight pieces for each window, each of another
-/// pack, have 1.2 MiB.
+/// pack, and with the smallest frames, have 1.5 MiB.
 pub(crate) const MAX_PAGE_BYTES: usize = 2 << 20;
 /// Largest size of a page as a multiple of its stored one, and so many bytes more. (Pages of zeros, whose
 /// pieces have one hash and one content, reach some 30.)
@@ -222,7 +222,8 @@ layout! {
 }
 
 layout! {
-    /// The beginning of a page. Its packs follow, and then its pieces (level 0) or pages.
+    /// The beginning of a page. Its packs follow, and then its pages, or its pieces (level 0) with the sizes
+    /// of their frames.
     page, 32;
     /// `LanePage`
     MAGIC: u64, 0;
@@ -255,9 +256,9 @@ layout! {
     OFFSET: u32, 24;
     /// Bytes in the pack
     STORED: u32, 28;
-    /// BLAKE3 hash of the bytes in the pack, of a piece in frames that of their index
+    /// BLAKE3 hash of the bytes in the pack, of a piece in frames that of the root of their tree
     HASH: u8, 32, HASH_BYTES;
-    /// BLAKE3 hash of the BLAKE3 hashes of the blocks of `TAKEN`, ascending, of a piece in frames by frame
+    /// BLAKE3 hash of the BLAKE3 hashes of the blocks of `TAKEN`, ascending, or of their tree of frames
     CONTENT: u8, 64, HASH_BYTES;
     /// 0: the bytes are as they are; 1: zstd; 2, 3, 4: frames of 4, 8, 16 blocks
     CODEC: u16, 96;
@@ -266,14 +267,19 @@ layout! {
 }
 
 layout! {
-    /// A frame of a piece, in the index at the beginning of the piece.
-    frame, 68;
-    /// BLAKE3 hash of the frame's bytes in the pack
-    HASH: u8, 0, HASH_BYTES;
+    /// The beginning of a frame of a piece. Its neighbours follow, and then its stored bytes.
+    frame, 32;
     /// BLAKE3 hash of the BLAKE3 hashes of its blocks, ascending
+    CONTENT: u8, 0, HASH_BYTES;
+}
+
+layout! {
+    /// A node beside a frame, or beside a node above it, in the tree of its piece.
+    neighbour, 64;
+    /// Of a frame the BLAKE3 hash of its stored bytes, of another node that of the four hashes of both below
+    HASH: u8, 0, HASH_BYTES;
+    /// Of a frame its `CONTENT`, of another node the BLAKE3 hash of those of both below
     CONTENT: u8, 32, HASH_BYTES;
-    /// Bytes in the pack: as they are where they are as many as those of the blocks, zstd elsewhere
-    STORED: u32, 64;
 }
 
 layout! {
@@ -306,7 +312,7 @@ layout! {
     COUNT: u32, 12;
     /// Number of digests
     DIGESTS: u32, 16;
-    /// Bytes of the footer: entries, digests and this end
+    /// Bytes of the footer: entries, digests, sizes of frames and this end
     FOOTER: u32, 20;
     /// BLAKE3 hash of the bytes before the footer
     CONTENT: u8, 24, HASH_BYTES;
@@ -365,6 +371,7 @@ pub const STRUCTURES: &[Layout] = &[
     page::LAYOUT,
     piece_ref::LAYOUT,
     frame::LAYOUT,
+    neighbour::LAYOUT,
     pack_entry::LAYOUT,
     pack_end::LAYOUT,
     condemned::LAYOUT,

@@ -12,5 +12,6 @@ pub(crate) mod pack;
 pub(crate) mod packs;
 pub(crate) mod page;
 pub(crate) mod piece;
+pub(crate) mod proof;
 pub(crate) mod root;
 pub(crate) mod words;

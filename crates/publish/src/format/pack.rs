@@ -5,7 +5,7 @@ use super::layout::{
     DIGEST_BYTES, MAX_FOOTER_BYTES, PACK_BYTES, PACK_MAGIC, VERSION, WINDOW_BYTES, pack_end, pack_entry,
     size_of_entry,
 };
-use super::packs::{self, PackRef, Stored};
+use super::packs::{self, FrameSizes, Framing, PackRef, Stored};
 use super::page::raw_bytes;
 use super::piece::Packed;
 use super::words::{Bad, CUT_OFF, Input, append, check, get};
@@ -20,6 +20,7 @@ pub(crate) struct Entry {
     pub(crate) bytes: u32,
     pub(crate) codec: u16,
     pub(crate) hash: Hash,
+    pub(crate) framing: Framing,
     /// Digests of the blocks, ascending.
     pub(crate) digests: Vec<Digest>,
 }
@@ -29,7 +30,11 @@ impl Entry {
     pub(crate) fn stored(&self, pack: PackRef) -> Stored {
         let raw = raw_bytes(self.blocks);
         let (offset, bytes, codec, hash) = (self.offset, self.bytes, self.codec, self.hash);
-        Stored { pack, offset, bytes, raw, codec, hash }
+        Stored { pack, offset, bytes, raw, codec, hash, framing: self.framing }
+    }
+
+    fn frame_count(&self) -> u32 {
+        packs::frame_count(self.codec, raw_bytes(self.blocks))
     }
 }
 
@@ -38,7 +43,7 @@ pub(crate) struct PackBuilder {
     uuid: [u8; 16],
     bytes: Vec<u8>,
     entries: Vec<Entry>,
-    /// Bytes of the footer's entries and digests.
+    /// Bytes of the footer's entries, digests and sizes at most.
     footer_len: usize,
 }
 
@@ -82,9 +87,11 @@ impl PackBuilder {
     ) -> u32 {
         debug_assert_eq!(digests.len(), blocks.count_ones() as usize, "a digest for each block");
         let offset = self.add(&packed.bytes);
-        self.footer_len += pack_entry::SIZE + digests.len() * DIGEST_BYTES;
-        let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
-        self.entries.push(Entry { window, blocks, offset, bytes, codec, hash, digests });
+        // (A block has no more than two bytes of the sizes of frames.)
+        self.footer_len += pack_entry::SIZE + digests.len() * (DIGEST_BYTES + 2);
+        let (bytes, codec, hash, framing) =
+            (packed.bytes.len() as u32, packed.codec, packed.hash, packed.framing);
+        self.entries.push(Entry { window, blocks, offset, bytes, codec, hash, framing, digests });
         offset
     }
 
@@ -114,6 +121,9 @@ impl PackBuilder {
         let before = footer.len();
         digests.for_each(|digest| footer.extend_from_slice(digest));
         let digests = (footer.len() - before) / DIGEST_BYTES;
+        for entry in &self.entries {
+            FrameSizes::append(entry.frame_count(), entry.framing, &mut footer);
+        }
         let len = footer.len() + pack_end::SIZE;
         append(&mut footer, pack_end::SIZE, |end| {
             pack_end::MAGIC.write(end, PACK_MAGIC);
@@ -162,12 +172,15 @@ pub(crate) fn parse_footer(pack: &PackRef, bytes: &[u8]) -> Result<Vec<Entry>, B
     let mut digests = Input(input.0);
     for bytes in list {
         let entry = parse_entry(bytes, &mut digests)?;
-        entry.stored(*pack).checked(WINDOW_BYTES as usize)?;
         packs::check_codec(version, entry.codec)?;
         entries.push(entry);
     }
+    for entry in &mut entries {
+        entry.framing = FrameSizes::take(entry.frame_count(), &mut digests)?;
+        entry.stored(*pack).checked(WINDOW_BYTES as usize)?;
+    }
     if digests.0.len() != pack_end::SIZE {
-        return Err("has another number of digests than blocks");
+        return Err("has another number of digests than blocks, or of sizes than frames");
     }
     Ok(entries)
 }
@@ -188,6 +201,7 @@ fn parse_entry(bytes: &[u8], digests: &mut Input<'_>) -> Result<Entry, Bad> {
         bytes: stored,
         codec,
         hash: Hash::read(pack_entry::HASH, bytes).ok_or(CUT_OFF)?,
+        framing: Framing::None,
         digests: digests.take(blocks.count_ones() as usize * DIGEST_BYTES)?.as_chunks().0.to_vec(),
     })
 }

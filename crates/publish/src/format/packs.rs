@@ -1,7 +1,8 @@
 //! References to packs and to stored bytes in them.
 
 use super::hash::Hash;
-use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, VERSION, frame, pack_end, pack_name};
+use super::layout::{MAX_FOOTER_BYTES, MAX_PACK_BYTES, VERSION, pack_end, pack_name};
+use super::proof::FramePlace;
 use super::words::{Bad, Input, append, get};
 use lanefs::format::BLOCK;
 use std::collections::HashMap;
@@ -95,15 +96,61 @@ pub(crate) const AS_IT_IS: u16 = 0;
 /// Codec of bytes that are compressed by zstd.
 pub(crate) const ZSTD: u16 = 1;
 
-/// Codec of the index of a piece in frames, which is fetched alone. No object states it.
-pub(crate) const INDEX: u16 = u16::MAX;
-
 /// The codec of bytes for which the format states none: those of version 2, and frames.
 pub(crate) fn codec_of(bytes: u32, raw: u32) -> u16 {
     if bytes == raw { AS_IT_IS } else { ZSTD }
 }
 
-/// Bytes in a pack that are fetched, verified and decompressed together: a piece or a page.
+/// Frames of a piece at most: a window has 64 blocks.
+const MAX_FRAMES: usize = (u64::BITS / LEAST_BLOCKS) as usize;
+
+/// Stored bytes of the frames of a piece without their proofs, each less one. The last frame has the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FrameSizes([u16; MAX_FRAMES - 1]);
+
+impl FrameSizes {
+    /// The sizes of some frames, which are all of a piece.
+    pub(crate) fn of(frames: impl ExactSizeIterator<Item = usize>) -> Self {
+        let (mut sizes, count) = (FrameSizes::default(), frames.len().saturating_sub(1));
+        sizes.0.iter_mut().zip(frames.take(count)).for_each(|(size, bytes)| {
+            *size = bytes.saturating_sub(1) as u16;
+        });
+        sizes
+    }
+
+    /// Takes those of a piece with so many frames, which follow the structures; nothing where it has none.
+    pub(crate) fn take(count: u32, input: &mut Input<'_>) -> Result<Framing, Bad> {
+        if count == 0 {
+            return Ok(Framing::None);
+        }
+        let mut sizes = FrameSizes::default();
+        let words = input.take(2 * (count as usize - 1))?.as_chunks().0;
+        sizes.0.iter_mut().zip(words).for_each(|(size, word)| *size = u16::from_le_bytes(*word));
+        Ok(Framing::Frames(sizes))
+    }
+
+    /// Appends those of a piece with so many frames.
+    pub(super) fn append(count: u32, framing: Framing, out: &mut Vec<u8>) {
+        if let Framing::Frames(sizes) = framing {
+            let count = count.saturating_sub(1) as usize;
+            out.extend(sizes.0.iter().take(count).flat_map(|size| size.to_le_bytes()));
+        }
+    }
+}
+
+/// The frames of stored bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Framing {
+    /// They have no frames.
+    #[default]
+    None,
+    /// A piece in frames of these sizes.
+    Frames(FrameSizes),
+    /// One frame with its proof.
+    Alone(FramePlace),
+}
+
+/// Bytes in a pack that are fetched, verified and decompressed together: a piece, a frame or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stored {
     pub(crate) pack: PackRef,
@@ -115,8 +162,10 @@ pub(crate) struct Stored {
     /// How they are stored: [`AS_IT_IS`], [`ZSTD`], in [frames](super::frames), or in a way that a later
     /// program knows.
     pub(crate) codec: u16,
-    /// Hash of the bytes in the pack, of a piece in frames that of their index.
+    /// Hash of the bytes in the pack, of a piece in frames, and of each of these, that of the root of their
+    /// [tree](super::proof).
     pub(crate) hash: Hash,
+    pub(crate) framing: Framing,
 }
 
 impl Stored {
@@ -124,16 +173,64 @@ impl Stored {
     pub(crate) fn checked(self, most: usize) -> Result<Self, Bad> {
         self.pack.contains(self.offset, self.bytes)?;
         let is_as_it_is = self.codec == AS_IT_IS;
-        let is_too_large = self.raw as usize > most || self.stored_frames() > self.raw;
-        if is_too_large || self.stored_frames() == 0 || is_as_it_is && self.bytes < self.raw {
+        let is_too_large = self.frame_count() == 0 && self.bytes > self.raw;
+        if self.raw as usize > most || is_too_large || is_as_it_is && self.bytes < self.raw {
             return Err("refers to bytes of an impossible size");
         }
-        if self.codec == INDEX { Err("refers to an index alone") } else { Ok(self) }
+        if self.frame_count() > 0 {
+            self.each_frame(drop)?;
+        }
+        Ok(self)
     }
 
-    /// Stored bytes without those of the index of frames.
-    fn stored_frames(&self) -> u32 {
-        self.bytes.saturating_sub(index_bytes(self))
+    /// Number of the frames of a piece; 0 for one without.
+    pub(crate) fn frame_count(&self) -> u32 {
+        frame_count(self.codec, self.raw)
+    }
+
+    /// The frames of a piece.
+    pub(crate) fn frames(&self) -> Result<Vec<Stored>, Bad> {
+        let mut frames = Vec::new();
+        self.each_frame(|frame| frames.push(frame)).map(|()| frames)
+    }
+
+    /// Passes the frames of a piece. They follow one another up to its end, and each has the bytes of its
+    /// blocks at most: so no reference leads to other bytes than those of its piece, nor to more than these
+    /// may decompress to.
+    fn each_frame(&self, mut take: impl FnMut(Stored)) -> Result<(), Bad> {
+        let (Some(most), Framing::Frames(sizes)) = (frame_bytes(self.codec), self.framing) else {
+            return Err("has no frames");
+        };
+        let (count, mut at) = (self.frame_count(), 0);
+        if count as usize > MAX_FRAMES {
+            return Err("has too many frames");
+        }
+        for number in 0..count {
+            let place = FramePlace { number: number as u8, count: count as u8 };
+            let (raw, proof) = ((self.raw - number * most).min(most), place.proof_bytes());
+            let size = match sizes.0.get(number as usize).filter(|_| number + 1 < count) {
+                Some(less_one) => u32::from(*less_one) + 1,
+                None => self.bytes.saturating_sub(at + proof),
+            };
+            if size == 0 || size > raw {
+                return Err("has a frame of an impossible size");
+            }
+            let (offset, codec, framing) = (self.offset + at, codec_of(size, raw), Framing::Alone(place));
+            take(Stored { offset, bytes: proof + size, raw, codec, framing, ..*self });
+            at += proof + size;
+        }
+        match at == self.bytes {
+            true => Ok(()),
+            false => Err("has frames that are not as long together as the piece"),
+        }
+    }
+
+    /// The name of the bytes in memory and in the cache. It is known before they are here.
+    pub(crate) fn name(&self) -> Hash {
+        match self.framing {
+            Framing::Alone(place) => Hash::of(&[&self.hash.0[..], &[place.number, place.count]].concat()),
+            Framing::None | Framing::Frames(_) => self.hash,
+        }
     }
 }
 
@@ -161,7 +258,7 @@ pub(super) fn frame_bytes(codec: u16) -> Option<u32> {
     Some(frame_blocks(codec)? * BLOCK as u32)
 }
 
-/// Bytes of the index of a piece; 0 for a piece without frames.
-pub(crate) fn index_bytes(piece: &Stored) -> u32 {
-    frame_bytes(piece.codec).map_or(0, |bytes| piece.raw.div_ceil(bytes) * frame::SIZE as u32)
+/// Number of the frames of a piece with so many bytes; 0 for a codec without frames.
+pub(super) fn frame_count(codec: u16, raw: u32) -> u32 {
+    frame_bytes(codec).map_or(0, |bytes| raw.div_ceil(bytes))
 }

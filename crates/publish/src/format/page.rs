@@ -1,13 +1,14 @@
 //! Pages of a manifest: leaf pages refer to the pieces of windows, the pages above them to pages.
 
 use super::buffers::Buffer;
-use super::frames::{self, Frame, by_frame, frame_blocks};
+use super::frames::{self, by_frame, frame_blocks};
 use super::hash::Hash;
 use super::layout::{
     FANOUT, MAX_LEVEL, MAX_PAGE_BYTES, MAX_PAGE_RATIO, MAX_PIECES, PAGE_FLOOR, PAGE_MAGIC, UNBOUND, VERSION,
     WINDOW_BYTES, page, page_ref, piece_ref, size_of_piece,
 };
-use super::packs::{self, PackList, Stored};
+use super::packs::{self, FrameSizes, Framing, PackList, Stored};
+use super::proof::{TreePlace, content_above};
 use super::words::{Bad, CUT_OFF, Input, append, bits, check, get, rank};
 use lanefs::format::BLOCK;
 use std::sync::Arc;
@@ -53,34 +54,72 @@ impl Promise {
         let taken = ranks.filter_map(|rank| Some((rank, *hashes.get(rank)?)));
         is_same(frames::bind(self.codec, taken), content)
     }
+}
 
-    /// Checks those frames of a piece that are here. `all` has the frames that its index names. Of a frame
-    /// that is not here, and of which all blocks are promised, the index has the hash.
-    pub(crate) fn check_frames(&self, all: &[Frame], here: &[Option<Arc<Buffer>>]) -> Result<(), Bad> {
-        let Some((content, frame_blocks)) = self.content.zip(frame_blocks(self.codec)) else { return Ok(()) };
-        let taken = by_frame(self.ranks, frame_blocks).map(|(number, ranks)| match here.get(number) {
-            Some(Some(frame)) => {
-                let (first, hashes) = (number as u32 * frame_blocks, frame.hashes());
-                Hash::of_hashes(bits(ranks).filter_map(|rank| hashes.get((rank - first) as usize)))
-            }
-            _ => all.get(number).map_or(Hash([0; 32]), |frame| frame.content),
-        });
-        is_same(Hash::of_hashes(taken), content)
+/// The tree of the frames of a piece of which some blocks are taken.
+struct TakenTree {
+    frame_blocks: u32,
+    /// Ranks of the blocks that are taken, and of all blocks of the piece.
+    taken: u64,
+    all: u64,
+}
+
+impl TakenTree {
+    /// The place of the root, for any number of frames.
+    fn root(&self) -> TreePlace {
+        ((u64::BITS / self.frame_blocks).trailing_zeros(), 0)
     }
 
-    /// The frames (bit i: frame i) without which nothing of the piece can be checked: those of which some
-    /// blocks are promised, and some not.
-    pub(crate) fn divided_frames(&self, blocks: u64) -> u64 {
-        let Some(frame_blocks) = frame_blocks(self.codec).filter(|_| self.content.is_some()) else {
-            return 0;
-        };
-        let all = ranks_of(blocks);
-        let is_divided = |(number, ranks): &(usize, u64)| {
-            by_frame(all, frame_blocks).nth(*number).is_some_and(|(_, whole)| whole != *ranks)
-        };
-        by_frame(self.ranks, frame_blocks)
-            .filter(is_divided)
-            .fold(0, |frames, (number, _)| frames | 1 << number)
+    fn below((level, index): TreePlace) -> [TreePlace; 2] {
+        [(level - 1, index * 2), (level - 1, index * 2 + 1)]
+    }
+
+    /// The ranks of the blocks that are taken below a node, and whether these are all that it has.
+    fn taken(&self, (level, index): TreePlace) -> (u64, bool) {
+        let count = self.frame_blocks << level;
+        let ranks = if count >= u64::BITS { u64::MAX } else { ((1 << count) - 1) << (index * count) };
+        (self.taken & ranks, (self.taken ^ self.all) & ranks == 0)
+    }
+
+    /// Adds to some frames (bit i: frame i) those without which the content of a node is not known: each
+    /// frame of which a part is taken, and one for a neighbour's content where nothing near it is read.
+    fn complete(&self, node: TreePlace, frames: u64) -> u64 {
+        let (taken, is_whole) = self.taken(node);
+        if taken == 0 || is_whole {
+            return frames;
+        }
+        if node.0 == 0 {
+            return frames | 1 << node.1;
+        }
+        let frames = Self::below(node).into_iter().fold(frames, |frames, below| self.complete(below, frames));
+        let (first, count) = (node.1 << node.0, 1u32 << node.0);
+        let own = if count >= u64::BITS { u64::MAX } else { ((1 << count) - 1) << first };
+        match frames & own {
+            0 => frames | 1 << (taken.trailing_zeros() / self.frame_blocks),
+            _ => frames,
+        }
+    }
+
+    /// The content of a node by the frames that are here; `None` where nothing below it is taken.
+    fn content(&self, node: TreePlace, here: &[Option<Arc<Buffer>>]) -> Result<Option<Hash>, Bad> {
+        let (taken, is_whole) = self.taken(node);
+        if taken == 0 {
+            return Ok(None);
+        }
+        if let (0, Some(Some(frame))) = (node.0, here.get(node.1 as usize)) {
+            let (first, hashes) = (node.1 * self.frame_blocks, frame.hashes());
+            let taken = bits(taken).filter_map(|rank| hashes.get((rank - first) as usize));
+            return Ok(Some(Hash::of_hashes(taken)));
+        }
+        let mut beside = here.iter().flatten().flat_map(|frame| &frame.beside);
+        if is_whole && let Some((_, content)) = beside.find(|(at, _)| *at == node) {
+            return Ok(Some(*content));
+        }
+        if node.0 == 0 {
+            return Err("cannot be checked by the frames that were read");
+        }
+        let [left, right] = Self::below(node);
+        Ok(content_above(self.content(left, here)?, self.content(right, here)?))
     }
 }
 
@@ -110,12 +149,28 @@ impl Piece {
         bits(self.taken & blocks).fold(0, |ranks, block| ranks | 1 << self.rank(block))
     }
 
+    fn taken_tree(&self) -> Option<TakenTree> {
+        let frame_blocks = frame_blocks(self.stored.codec)?;
+        Some(TakenTree { frame_blocks, taken: self.ranks(self.taken), all: ranks_of(self.blocks) })
+    }
+
     /// The frames that hold some blocks of the window, with those that their check needs (bit i: frame i); 0
     /// for a piece without frames.
     pub(crate) fn frames(&self, blocks: u64) -> u64 {
-        let Some(frame_blocks) = frame_blocks(self.stored.codec) else { return 0 };
-        let wanted = by_frame(self.ranks(blocks), frame_blocks);
-        wanted.fold(self.promise().divided_frames(self.blocks), |frames, (number, _)| frames | 1 << number)
+        let Some(tree) = self.taken_tree() else { return 0 };
+        let wanted = by_frame(self.ranks(blocks), tree.frame_blocks);
+        let wanted = wanted.fold(0, |frames, (number, _)| frames | 1 << number);
+        tree.complete(tree.root(), wanted)
+    }
+
+    /// Checks those frames of the piece that are here, which lead to its hash. Of a frame that is not here,
+    /// and of which all blocks are promised, their proofs have the content.
+    pub(crate) fn check_frames(&self, here: &[Option<Arc<Buffer>>]) -> Result<(), Bad> {
+        let Some((content, tree)) = self.content.zip(self.taken_tree()) else { return Ok(()) };
+        match tree.content(tree.root(), here)? {
+            Some(found) => is_same(found, content),
+            None => Err("takes blocks that a piece does not have"),
+        }
     }
 
     /// Checks that the piece has the content that its publisher saw.
@@ -195,6 +250,8 @@ impl Page {
             Page::Leaf(pieces) => {
                 debug_assert!(pieces.is_sorted_by_key(|piece| piece.window), "windows ascend");
                 pieces.iter().for_each(|piece| append_piece(&mut tail, piece, &mut list));
+                let framed = pieces.iter().map(|piece| (piece.stored.frame_count(), piece.stored.framing));
+                framed.for_each(|(count, framing)| FrameSizes::append(count, framing, &mut tail));
                 pieces.len()
             }
             Page::Inner(refs) => {
@@ -262,6 +319,10 @@ fn parse_pieces(
         check_order(&pieces, &piece)?;
         pieces.push(piece);
     }
+    for Piece { stored, .. } in &mut pieces {
+        stored.framing = FrameSizes::take(stored.frame_count(), input)?;
+        *stored = stored.checked(WINDOW_BYTES as usize)?;
+    }
     Ok(pieces)
 }
 
@@ -308,8 +369,8 @@ fn parse_piece(bytes: &[u8], packs: &[packs::PackRef], number: u64, volume_bytes
         raw,
         codec,
         hash: Hash::read(piece_ref::HASH, bytes).ok_or(CUT_OFF)?,
+        framing: Framing::None,
     };
-    let stored = stored.checked(WINDOW_BYTES as usize)?;
     Ok(Piece { window, is_metadata: flags & METADATA != 0, taken, blocks, borrowed, stored, content })
 }
 
@@ -371,6 +432,7 @@ pub(crate) fn parse_refs(
             raw,
             codec,
             hash: Hash::read(page_ref::HASH, bytes).ok_or(CUT_OFF)?,
+            framing: Framing::None,
         };
         if !is_justified(stored.bytes, stored.raw) {
             return Err("refers to a page that is far larger than its stored bytes allow");

@@ -1,10 +1,11 @@
 //! Stored bytes: hashed and compressed, verified and decompressed.
 
 use super::buffers::{Buffer, Buffers, Part};
-use super::frames::{self, frame_blocks, index_bytes};
+use super::frames::{self, frame_blocks};
 use super::hash::Hash;
-use super::packs::{AS_IT_IS, INDEX, Stored, ZSTD};
-use super::words::{Bad, CUT_OFF};
+use super::packs::{AS_IT_IS, Framing, Stored, ZSTD};
+use super::proof::{FramePlace, Node, Proof, Tree};
+use super::words::{Bad, CUT_OFF, Input};
 use lanefs::format::BLOCK;
 use std::sync::Arc;
 
@@ -13,19 +14,23 @@ pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
     pub(crate) codec: u16,
     pub(crate) hash: Hash,
+    pub(crate) framing: Framing,
 }
 
 /// Compresses bytes, where that makes them fewer.
 pub(crate) fn pack(raw: &[u8], level: i32) -> Packed {
+    let framing = Framing::None;
     match zstd::bulk::compress(raw, level) {
-        Ok(bytes) if bytes.len() < raw.len() => Packed { hash: Hash::of(&bytes), bytes, codec: ZSTD },
+        Ok(bytes) if bytes.len() < raw.len() => {
+            Packed { hash: Hash::of(&bytes), bytes, codec: ZSTD, framing }
+        }
         _ => as_it_is(raw),
     }
 }
 
 /// Leaves bytes as they are.
 pub(crate) fn as_it_is(raw: &[u8]) -> Packed {
-    Packed { bytes: raw.to_vec(), codec: AS_IT_IS, hash: Hash::of(raw) }
+    Packed { bytes: raw.to_vec(), codec: AS_IT_IS, hash: Hash::of(raw), framing: Framing::None }
 }
 
 /// Compresses the blocks of a piece in frames of a codec of frames. `hashes` are those of the blocks.
@@ -33,13 +38,13 @@ pub(crate) fn pack_frames(raw: &[u8], hashes: &[Hash], codec: u16, level: i32) -
     let blocks = frame_blocks(codec).unwrap_or(u64::BITS) as usize;
     let frames = raw.chunks(blocks * BLOCK as usize).zip(hashes.chunks(blocks));
     let packed = frames.map(|(raw, hashes)| (pack(raw, level).bytes, Hash::of_hashes(hashes.iter())));
-    let (bytes, hash) = frames::encode(&packed.collect::<Vec<_>>());
-    Packed { bytes, codec, hash }
+    let (bytes, hash, sizes) = frames::encode(&packed.collect::<Vec<_>>());
+    Packed { bytes, codec, hash, framing: Framing::Frames(sizes) }
 }
 
 /// True for bytes whose codec this program knows.
 pub(crate) fn is_known(codec: u16) -> bool {
-    matches!(codec, AS_IT_IS | ZSTD | INDEX) || frame_blocks(codec).is_some()
+    matches!(codec, AS_IT_IS | ZSTD) || frame_blocks(codec).is_some()
 }
 
 /// Checks that bytes are those that a reference promises.
@@ -47,58 +52,99 @@ pub(crate) fn verify(stored: &Stored, bytes: &[u8]) -> Result<(), Bad> {
     if bytes.len() != stored.bytes as usize {
         return Err("is shorter than it should be");
     }
-    let is_same = match frame_blocks(stored.codec) {
-        None => Hash::of(bytes) == stored.hash,
-        Some(_) => {
-            let index = bytes.get(..index_bytes(stored) as usize).ok_or(CUT_OFF)?;
-            Hash::of(index) == stored.hash
-                && parts(stored, bytes)?.all(|(frame, bytes)| Hash::of(bytes) == frame.stored.hash)
+    let is_same = match stored.framing {
+        Framing::None => Hash::of(bytes) == stored.hash,
+        Framing::Alone(place) => {
+            let (proof, bytes) = split(place, bytes)?;
+            proof.hash_of_piece(bytes) == stored.hash
         }
+        Framing::Frames(_) => is_whole(stored, &parts(stored, bytes)?),
     };
     if is_same { Ok(()) } else { Err("has other bytes than were published: their hash differs") }
 }
 
-/// The frames of a piece, whose index was verified, with their stored bytes.
-fn parts<'b>(
-    stored: &Stored,
+/// A frame of a piece.
+struct FramePart<'b> {
+    frame: Stored,
+    /// With the proof.
+    all: &'b [u8],
+    content: Hash,
     bytes: &'b [u8],
-) -> Result<impl Iterator<Item = (frames::Frame, &'b [u8])> + use<'b>, Bad> {
-    let from = stored.offset;
-    let index = bytes.get(..index_bytes(stored) as usize).ok_or(CUT_OFF)?;
-    let part = move |frame: frames::Frame| {
-        let at = (frame.stored.offset - from) as usize;
-        (frame, bytes.get(at..at + frame.stored.bytes as usize).unwrap_or_default())
+}
+
+/// Splits the stored bytes of a frame into its proof and the others.
+fn split(place: FramePlace, bytes: &[u8]) -> Result<(Proof, &[u8]), Bad> {
+    let mut input = Input(bytes);
+    let proof = Proof::take(place, &mut input)?;
+    Ok((proof, input.0))
+}
+
+/// The frames of a piece, with their stored bytes.
+fn parts<'b>(stored: &Stored, bytes: &'b [u8]) -> Result<Vec<FramePart<'b>>, Bad> {
+    let part = |frame: Stored| {
+        let at = (frame.offset - stored.offset) as usize;
+        let all = bytes.get(at..at + frame.bytes as usize).ok_or(CUT_OFF)?;
+        let Framing::Alone(place) = frame.framing else { return Err(CUT_OFF) };
+        let (proof, bytes) = split(place, all)?;
+        Ok(FramePart { frame, all, content: proof.content, bytes })
     };
-    Ok(frames::parse(stored, index)?.into_iter().map(part))
+    stored.frames()?.into_iter().map(part).collect()
+}
+
+/// True where the frames of a piece lead to its hash, and each has the proof of that: a reader of one frame
+/// has no other.
+fn is_whole(stored: &Stored, parts: &[FramePart<'_>]) -> bool {
+    let node = |part: &FramePart<'_>| Node { hash: Hash::of(part.bytes), content: part.content };
+    let tree = Tree::over(parts.iter().map(node).collect());
+    let mut proofs = parts.iter().enumerate().map(|(number, part)| (tree.proof(number), part.all));
+    tree.hash() == Some(stored.hash) && proofs.all(|(proof, bytes)| bytes.starts_with(&proof))
 }
 
 /// Decompresses verified bytes. The result has the promised size, which the caller has bounded.
 pub(crate) fn unpack(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
+    match stored.framing {
+        Framing::None => unpack_plain(stored, bytes, buffers),
+        Framing::Frames(_) => unpack_frames(stored, bytes, buffers),
+        Framing::Alone(place) => {
+            let (proof, bytes) = split(place, bytes)?;
+            let mut unpacked = unpack_plain(stored, bytes, buffers)?;
+            if Hash::of_hashes(unpacked.hashes().iter()) != proof.content {
+                return Err(OTHER_CONTENT);
+            }
+            unpacked.beside = proof.contents().collect();
+            Ok(unpacked)
+        }
+    }
+}
+
+/// The text for a frame that an honest publisher does not write.
+const OTHER_CONTENT: Bad = "has a frame with other hashes than those of its blocks";
+
+fn unpack_plain(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
     let raw = stored.raw as usize;
     let unpacked = match stored.codec {
-        AS_IT_IS | INDEX if bytes.len() == raw => return Ok(buffers.copy(bytes)),
+        AS_IT_IS if bytes.len() == raw => return Ok(buffers.copy(bytes)),
         ZSTD => buffers.decompress(bytes, raw),
-        codec if frame_blocks(codec).is_some() => return unpack_frames(stored, bytes, buffers),
         _ => return Err("is stored by a codec that this program does not know"),
     };
     unpacked.ok_or("does not decompress to the bytes that it should")
 }
 
-/// Decompresses all frames of a piece, and compares their content with the index: a reader of some frames
-/// believes it of the others.
+/// Decompresses all frames of a piece, and compares their content with their proofs: a reader of some frames
+/// believes these of the others.
 fn unpack_frames(stored: &Stored, bytes: &[u8], buffers: &Arc<Buffers>) -> Result<Buffer, Bad> {
-    let all: Vec<(frames::Frame, &[u8])> = parts(stored, bytes)?.collect();
-    let packed = all.iter().map(|(frame, bytes)| {
-        let Stored { raw, codec, .. } = frame.stored;
-        Part { bytes, raw: raw as usize, is_compressed: codec == ZSTD }
+    let all = parts(stored, bytes)?;
+    let packed = all.iter().map(|part| {
+        let Stored { raw, codec, .. } = part.frame;
+        Part { bytes: part.bytes, raw: raw as usize, is_compressed: codec == ZSTD }
     });
     let unpacked = buffers.decompress_all(packed, stored.raw as usize);
     let unpacked = unpacked.ok_or("does not decompress to the bytes that it should")?;
     let blocks = frame_blocks(stored.codec).unwrap_or(u64::BITS) as usize;
     let found = unpacked.hashes().chunks(blocks).map(|hashes| Hash::of_hashes(hashes.iter()));
-    match all.iter().map(|(frame, _)| frame.content).eq(found) {
+    match all.iter().map(|part| part.content).eq(found) {
         true => Ok(unpacked),
-        false => Err("has an index with other hashes than those of its blocks"),
+        false => Err(OTHER_CONTENT),
     }
 }
 
@@ -110,8 +156,8 @@ mod tests {
 
     fn stored(packed: &Packed, raw: u32) -> Stored {
         let pack = PackRef { name: packed.hash, bytes: 1 << 20, footer: pack_end::SIZE as u32 };
-        let codec = packed.codec;
-        Stored { pack, offset: 0, bytes: packed.bytes.len() as u32, raw, codec, hash: packed.hash }
+        let (codec, hash, framing) = (packed.codec, packed.hash, packed.framing);
+        Stored { pack, offset: 0, bytes: packed.bytes.len() as u32, raw, codec, hash, framing }
     }
 
     #[test]

@@ -470,6 +470,7 @@ fn add_piece(window: &UsedBlocks, new: NewBlocks, packed: &Packed, pack: &mut Op
         raw: raw_bytes(new.blocks),
         codec: packed.codec,
         hash: packed.hash,
+        framing: packed.framing,
     };
     let piece = Piece {
         window: number,

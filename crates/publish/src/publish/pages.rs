@@ -7,7 +7,7 @@ use crate::format::hash::Hash;
 use crate::format::layout::{FANOUT, MAX_RANGES};
 use crate::format::packs::Stored;
 use crate::format::page::{Page, PageRef, Piece, is_justified, top_level};
-use crate::format::piece;
+use crate::format::piece::{self, Packed};
 use crate::format::root::Range;
 use std::collections::HashSet;
 
@@ -62,8 +62,9 @@ impl PublishJob<'_> {
                 packed = piece::as_it_is(&raw);
             }
             let offset = pack.builder.add(&packed.bytes);
-            let (bytes, codec, hash) = (packed.bytes.len() as u32, packed.codec, packed.hash);
-            let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, codec, hash };
+            let Packed { codec, hash, framing, .. } = packed;
+            let bytes = packed.bytes.len() as u32;
+            let stored = Stored { pack: INCOMPLETE, offset, bytes, raw: len, codec, hash, framing };
             refs.push(PageRef { number, stored });
             numbers.push(Some(pack.number));
             if pack.builder.is_full() {

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::format::hash::Hash;
     use crate::format::layout::pack_end;
-    use crate::format::packs::ZSTD;
+    use crate::format::packs::{Framing, ZSTD};
     use crate::objects::Objects;
     use crate::store::Directory;
 
@@ -164,7 +164,8 @@ mod tests {
 
     fn stored(offset: u32, bytes: &[u8]) -> Stored {
         let (len, hash) = (bytes.len() as u32, Hash::of(bytes));
-        Stored { pack: pack(), offset, bytes: len, raw: 1 << 18, codec: ZSTD, hash }
+        let (pack, framing) = (pack(), Framing::None);
+        Stored { pack, offset, bytes: len, raw: 1 << 18, codec: ZSTD, hash, framing }
     }
 
     /// Two parts of a pack that follow one another.

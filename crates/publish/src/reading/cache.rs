@@ -26,7 +26,7 @@ pub const DEFAULT_CACHE: u64 = 10 << 30;
 const MAX_ENTRY_BYTES: u64 = 2 << 20;
 /// Part of a folder's bytes that a process adds between two counts.
 const UNCOUNTED: u64 = 16;
-/// A file takes a multiple of so many bytes of the host: frames and their indexes are small.
+/// A file takes a multiple of so many bytes of the host: frames are small.
 const HOST_BLOCK_BYTES: u64 = 4096;
 
 /// A cache in a directory.
@@ -101,7 +101,7 @@ impl Cache {
 
     fn try_put(&self, hash: &Hash, bytes: &[u8]) -> io::Result<()> {
         let len = (bytes.len() as u64).next_multiple_of(HOST_BLOCK_BYTES);
-        // A whole piece in frames has more than 256 KiB, with its index.
+        // A whole piece in frames has more than 256 KiB, with its proofs.
         if len > self.folder_bytes / 2 {
             return Ok(());
         }

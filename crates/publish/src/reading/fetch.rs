@@ -10,9 +10,8 @@ use super::pace::Pace;
 use super::threads;
 use crate::error::{Error, Result};
 use crate::format::buffers::{Buffer, Buffers};
-use crate::format::frames::{index_bytes, index_of};
 use crate::format::hash::Hash;
-use crate::format::packs::{INDEX, PackRef, Stored};
+use crate::format::packs::{PackRef, Stored};
 use crate::format::piece;
 use crate::format::words::Bad;
 use crate::objects::Objects;
@@ -31,12 +30,12 @@ const REQUEST_BYTES: u64 = 4 << 20;
 /// The bytes of a piece or page, verified and decompressed.
 pub(crate) type Bytes = Arc<Buffer>;
 
-/// Identity of decompressed bytes: the hash of the stored ones, how they are stored, and the size that they
+/// Identity of decompressed bytes: the name of the stored ones, how they are stored, and the size that they
 /// were promised to have.
 type Key = (Hash, u16, u32);
 
 fn key(stored: &Stored) -> Key {
-    (stored.hash, stored.codec, stored.raw)
+    (stored.name(), stored.codec, stored.raw)
 }
 
 /// Counts since the publication was opened.
@@ -94,14 +93,6 @@ impl SharedBytes {
     }
 }
 
-/// The part of a piece in frames that is near.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Near {
-    Whole,
-    Index,
-    Nothing,
-}
-
 /// The kind of the bytes of a fetch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -146,9 +137,7 @@ struct Own<'f> {
 impl Own<'_> {
     fn finish(mut self, outcome: Result<Bytes>) {
         self.is_done = true;
-        if let (Ok(bytes), Kind::Piece) = (&outcome, self.kind)
-            && self.stored.codec != INDEX
-        {
+        if let (Ok(bytes), Kind::Piece) = (&outcome, self.kind) {
             // Here, where several threads work. Each reference to the piece is checked by these.
             bytes.hashes();
         }
@@ -282,29 +271,18 @@ impl Fetcher {
         (found, own)
     }
 
-    /// True where the cache has a piece as a whole, as far as its length tells: it is verified when it is
+    /// True where the cache has a piece or a frame, as far as its length tells: it is verified when it is
     /// read.
     pub(crate) fn is_cached(&self, stored: &Stored) -> bool {
-        self.cache().and_then(|cache| cache.len(&stored.hash)) == Some(stored.bytes.into())
+        self.cache().and_then(|cache| cache.len(&stored.name())) == Some(stored.bytes.into())
     }
 
-    /// Returns what is near of a piece in frames: in memory, under way or in the cache.
-    pub(crate) fn find_near(&self, piece: &Stored) -> Near {
-        let Some(index) = index_of(piece) else { return Near::Nothing };
-        let state = self.state.lock();
-        let is_here = |stored| state.memory.has(&key(stored)) || state.flights.contains_key(&key(stored));
-        let (is_whole, has_index) = (is_here(piece), is_here(&index));
+    /// True where a piece or a frame is near: in memory, under way or in the cache.
+    pub(crate) fn is_near(&self, stored: &Stored) -> bool {
+        let (state, key) = (self.state.lock(), key(stored));
+        let is_here = state.memory.has(&key) || state.flights.contains_key(&key);
         drop(state);
-        if is_whole {
-            return Near::Whole;
-        }
-        // Before an index in memory: the cache may have the frames, too.
-        match self.cache().and_then(|cache| cache.len(&piece.hash)) {
-            Some(len) if len == u64::from(piece.bytes) => Near::Whole,
-            Some(len) if len == u64::from(index.bytes) => Near::Index,
-            _ if has_index => Near::Index,
-            _ => Near::Nothing,
-        }
+        is_here || self.is_cached(stored)
     }
 
     fn fetch(&self, own: Vec<Own<'_>>, requests: usize) {
@@ -322,22 +300,17 @@ impl Fetcher {
 
     /// Returns bytes that were fetched ahead or are in the cache.
     fn near(&self, stored: &Stored) -> Option<Bytes> {
-        let ahead = self.state.lock().ahead.remove(&stored.hash);
+        let name = stored.name();
+        let ahead = self.state.lock().ahead.remove(&name);
         if let Some(bytes) = ahead
             && let Ok(raw) = self.accept(stored, bytes.bytes())
         {
             return Some(raw);
         }
         let cache = self.cache.as_ref()?;
-        let mut bytes = cache.get(&stored.hash)?;
-        if stored.codec == INDEX {
-            // The entry of a whole piece begins with its index.
-            bytes.truncate(stored.bytes as usize);
-        } else if bytes.len() == index_bytes(stored) as usize {
-            return None;
-        }
+        let bytes = cache.get(&name)?;
         if piece::verify(stored, &bytes).is_err() {
-            cache.remove(&stored.hash);
+            cache.remove(&name);
             return None;
         }
         self.cached.fetch_add(1, Ordering::Relaxed);
@@ -348,11 +321,8 @@ impl Fetcher {
     /// Verifies bytes of the store, keeps them in the cache, and decompresses them.
     fn accept(&self, stored: &Stored, bytes: &[u8]) -> std::result::Result<Bytes, Bad> {
         piece::verify(stored, bytes)?;
-        // An index takes the place of nothing: another reader may have put the whole piece there meanwhile.
-        if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache)
-            && (stored.codec != INDEX || cache.len(&stored.hash).is_none())
-        {
-            cache.put(&stored.hash, bytes);
+        if let Some(cache) = self.cache.as_ref().filter(|_| self.fills_cache) {
+            cache.put(&stored.name(), bytes);
         }
         piece::unpack(stored, bytes, &self.buffers).map(Arc::new)
     }

@@ -3,7 +3,7 @@
 //! fewer requests are worth bytes that nobody needs.
 //!
 //! A call that needs many bytes of many objects decides by it what a request should have: bytes that nobody
-//! needs, or another request, or another step after the answers of a first one.
+//! needs, or another request.
 
 use lanefs_sync::lock::Mutex;
 use std::time::{Duration, Instant};
@@ -181,7 +181,7 @@ impl Pace {
         (one * state.bytes_per_second).clamp(GAP_BYTES.0, GAP_BYTES.1) as u64
     }
 
-    /// True where so many bytes take longer than another round trip of so many requests.
+    /// True where so many bytes take longer than a round trip and so many requests.
     pub(crate) fn is_worth_a_round_trip(&self, bytes: u64, requests: usize) -> bool {
         let state = self.0.lock();
         let seconds = state.latency_seconds + state.request_seconds * requests as f64;

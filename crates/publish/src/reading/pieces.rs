@@ -1,8 +1,8 @@
 //! The pieces that a call reads: which of them, whole or by frames, and their blocks once they are here.
 
-use super::fetch::{Bytes, Fetcher, Near};
+use super::fetch::{Bytes, Fetcher};
 use crate::error::{Error, Result};
-use crate::format::frames::{self, Frame, frame_blocks, index_bytes, index_of};
+use crate::format::frames::frame_blocks;
 use crate::format::packs::Stored;
 use crate::format::page::Piece;
 use crate::format::words::bits;
@@ -13,26 +13,28 @@ use std::collections::HashMap;
 pub(crate) struct Plan(HashMap<Stored, u64>);
 
 impl Plan {
-    /// Decides for the pieces of some references, each with the blocks of its window that are read. Frames
-    /// cost another round trip, with a request for each index that names them: it pays where the bytes that
-    /// nobody needs take longer together than that. Pieces of which something is near cost none.
+    /// Decides for the pieces of some references, each with the blocks of its window that are read. Either
+    /// way takes one step. Neighbours of a file are often read next, so few bytes that nobody has asked for
+    /// are brought all the same; frames pay where these bytes take longer together than a round trip, and
+    /// than the requests for frames that are apart in their piece. Of pieces that are near nothing is asked.
     pub(crate) fn new<'p>(fetcher: &Fetcher, references: impl Iterator<Item = (&'p Piece, u64)>) -> Plan {
         let mut wanted: HashMap<Stored, u64> = HashMap::new();
         for (piece, blocks) in references.filter(|(piece, _)| frame_blocks(piece.stored.codec).is_some()) {
             *wanted.entry(piece.stored).or_default() |= piece.frames(blocks);
         }
-        wanted.retain(|stored, frames| saved_bytes(stored, *frames) > 0);
-        let near: HashMap<Stored, Near> =
-            wanted.keys().map(|stored| (*stored, fetcher.find_near(stored))).collect();
-        let is_far = |stored: &Stored| near.get(stored) == Some(&Near::Nothing);
-        let far: Vec<_> = wanted.iter().filter(|(stored, _)| is_far(stored)).collect();
-        let saved = far.iter().map(|(stored, frames)| saved_bytes(stored, **frames)).sum();
-        let pays = fetcher.pace.is_worth_a_round_trip(saved, far.len());
-        wanted.retain(|stored, _| match near.get(stored) {
-            Some(Near::Whole) => false,
-            Some(Near::Index) => true,
-            _ => pays,
-        });
+        wanted.retain(|stored, frames| saved_bytes(stored, *frames) > 0 && !fetcher.is_near(stored));
+        let is_far = |stored: &Stored, frames: u64| {
+            frames_of(stored, frames).iter().any(|(_, frame)| !fetcher.is_near(frame))
+        };
+        let far: HashMap<Stored, bool> =
+            wanted.iter().map(|(stored, frames)| (*stored, is_far(stored, *frames))).collect();
+        let (mut saved, mut more) = (0, 0);
+        for (stored, frames) in wanted.iter().filter(|(stored, _)| far[*stored]) {
+            saved += saved_bytes(stored, *frames);
+            more += runs(*frames) - 1;
+        }
+        let pays = fetcher.pace.is_worth_a_round_trip(saved, more as usize);
+        wanted.retain(|stored, _| pays || !far[stored]);
         Plan(wanted)
     }
 
@@ -46,13 +48,21 @@ impl Plan {
     }
 }
 
-/// Stored bytes that nobody needs where a piece is read by some of its frames, about.
+/// Some frames of a piece, with their numbers.
+fn frames_of(stored: &Stored, frames: u64) -> Vec<(usize, Stored)> {
+    let all = stored.frames().unwrap_or_default();
+    bits(frames).filter_map(|number| Some((number as usize, *all.get(number as usize)?))).collect()
+}
+
+/// Number of runs of frames that follow one another.
+fn runs(frames: u64) -> u32 {
+    (frames & !(frames << 1)).count_ones()
+}
+
+/// Stored bytes that nobody needs where a piece is read by some of its frames.
 fn saved_bytes(stored: &Stored, frames: u64) -> u64 {
-    let Some(one) = frame_blocks(stored.codec) else { return 0 };
-    let all = u64::from(stored.raw).div_ceil(u64::from(one) * BLOCK).max(1);
-    let left = all.saturating_sub(frames.count_ones().into());
-    let bytes = u64::from(stored.bytes.saturating_sub(index_bytes(stored)));
-    bytes * left / all
+    let read = frames_of(stored, frames).iter().map(|(_, frame)| u64::from(frame.bytes)).sum();
+    u64::from(stored.bytes).saturating_sub(read)
 }
 
 /// Pieces that were fetched, or the failures.
@@ -61,9 +71,8 @@ pub(crate) struct Pieces(HashMap<Stored, Result<FetchedPiece>>);
 /// The fetched part of a piece.
 enum FetchedPiece {
     Whole(Bytes),
-    /// The frames that its index names, and those that were fetched.
+    /// Those of its frames that were fetched, and the blocks of each.
     Frames {
-        all: Vec<Frame>,
         here: Vec<Option<Bytes>>,
         blocks: usize,
     },
@@ -81,31 +90,28 @@ impl Pieces {
         for (piece, blocks) in references {
             *wanted.entry(piece.stored).or_default() |= piece.frames(blocks);
         }
-        let by_frames = |stored: &Stored| index_of(stored).filter(|_| plan.0.contains_key(stored));
-        let first: Vec<(Stored, Stored)> =
-            wanted.keys().map(|stored| (*stored, by_frames(stored).unwrap_or(*stored))).collect();
-        let asked: Vec<Stored> = first.iter().map(|(_, asked)| *asked).collect();
-        let mut pieces = HashMap::new();
-        let mut frames: Vec<(Stored, usize, Stored)> = Vec::new();
-        for ((stored, asked), bytes) in first.into_iter().zip(fetcher.get_many_by(requests, &asked)) {
-            let content = bytes.and_then(|bytes| match frame_blocks(stored.codec) {
-                Some(blocks) if asked != stored => {
-                    let all =
-                        frames::parse(&stored, &bytes).map_err(|why| fetcher.damaged_at(&stored, why))?;
-                    let here = vec![None; all.len()];
-                    Ok(FetchedPiece::Frames { all, here, blocks: blocks as usize })
+        let (mut asked, mut of) = (Vec::new(), Vec::new());
+        for (stored, frames) in &wanted {
+            if plan.0.contains_key(stored) {
+                for (number, frame) in frames_of(stored, *frames) {
+                    asked.push(frame);
+                    of.push((*stored, Some(number)));
                 }
-                _ => Ok(FetchedPiece::Whole(bytes)),
-            });
-            if let Ok(FetchedPiece::Frames { all, .. }) = &content {
-                let numbers = bits(wanted[&stored]).map(|number| number as usize);
-                frames.extend(numbers.filter_map(|number| Some((stored, number, all.get(number)?.stored))));
+            } else {
+                asked.push(*stored);
+                of.push((*stored, None));
             }
-            pieces.insert(stored, content);
         }
-        let asked: Vec<Stored> = frames.iter().map(|(_, _, frame)| *frame).collect();
-        for ((stored, number, _), bytes) in frames.into_iter().zip(fetcher.get_many_by(requests, &asked)) {
-            let Some(piece) = pieces.get_mut(&stored) else { continue };
+        let mut pieces: HashMap<Stored, Result<FetchedPiece>> = HashMap::new();
+        for ((stored, number), bytes) in of.into_iter().zip(fetcher.get_many_by(requests, &asked)) {
+            let (Some(number), Some(blocks)) = (number, frame_blocks(stored.codec)) else {
+                pieces.insert(stored, bytes.map(FetchedPiece::Whole));
+                continue;
+            };
+            let piece = pieces.entry(stored).or_insert_with(|| {
+                let here = vec![None; stored.frame_count() as usize];
+                Ok(FetchedPiece::Frames { here, blocks: blocks as usize })
+            });
             match (&mut *piece, bytes) {
                 (Ok(FetchedPiece::Frames { here, .. }), Ok(bytes)) => here[number] = Some(bytes),
                 // The content of the others cannot be checked without it.
@@ -120,7 +126,7 @@ impl Pieces {
     pub(crate) fn check(&self, fetcher: &Fetcher, piece: &Piece) -> Result<()> {
         let checked = match self.0.get(&piece.stored) {
             Some(Ok(FetchedPiece::Whole(bytes))) => piece.check(bytes),
-            Some(Ok(FetchedPiece::Frames { all, here, .. })) => piece.promise().check_frames(all, here),
+            Some(Ok(FetchedPiece::Frames { here, .. })) => piece.check_frames(here),
             // A failure is that of the blocks that are needed.
             Some(Err(_)) | None => Ok(()),
         };
@@ -131,7 +137,7 @@ impl Pieces {
     pub(crate) fn block(&self, piece: &Piece, rank: usize) -> Result<&[u8]> {
         let (bytes, rank) = match self.0.get(&piece.stored) {
             Some(Ok(FetchedPiece::Whole(bytes))) => (bytes, rank),
-            Some(Ok(FetchedPiece::Frames { here, blocks, .. })) => {
+            Some(Ok(FetchedPiece::Frames { here, blocks })) => {
                 let frame = here.get(rank / blocks).and_then(Option::as_ref).ok_or(Error::Interrupted)?;
                 (frame, rank % blocks)
             }

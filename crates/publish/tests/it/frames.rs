@@ -85,6 +85,30 @@ fn a_batch_of_small_files_fetches_little_more_than_them() {
     assert!(bytes > 6 * files, "without frames: {bytes} for {files}");
 }
 
+#[test]
+fn a_batch_by_frames_takes_one_request_for_each_file_at_most() {
+    let image = image();
+    for frame_bytes in [16 << 10, 32 << 10, 64 << 10] {
+        let store = published(&image, frame_bytes);
+        let options = ReadOptions { pace: Some(NEAR), ..ReadOptions::default() };
+        let publication = open_with(store.clone(), &options).expect("a publication");
+        let there = volume(&publication);
+        there.load_metadata(&|_, _| true).expect("metadata");
+        let before = publication.counts().requests;
+        store.reads.lock().clear();
+        let files = read_some(&there) / BYTES as u64;
+        let requests = publication.counts().requests - before;
+        assert!((1..=files).contains(&requests), "frames of {frame_bytes}: {requests} for {files}");
+        // No byte is read twice: nothing was read to learn where the others are.
+        let mut reads = store.reads.lock().clone();
+        reads.sort_by_key(|(object, range)| (object.clone(), range.start));
+        let is_apart = |pair: &[(String, std::ops::Range<u64>)]| {
+            pair[0].0 != pair[1].0 || pair[0].1.end <= pair[1].1.start
+        };
+        assert!(reads.windows(2).all(is_apart), "{reads:?}");
+    }
+}
+
 /// Reads a file of each window or so, ten at a time, in the order of their positions.
 fn read_in_batches(volume: &Volume, prefix: &str) -> u64 {
     let some: Vec<usize> = (0..FILES).step_by(20).collect();
@@ -141,7 +165,7 @@ fn a_cache_has_frames_and_pieces_and_gives_either() {
     };
     assert!(read(&with_cache()) > 0);
     assert_eq!(read(&with_cache()), 0, "the same frames");
-    // The whole pieces, whose indexes the cache has.
+    // The whole pieces, of which the cache has frames.
     let publication = with_cache();
     assert_same(&image, &publication);
     let to = image.home.path().join("there.lane");

@@ -1,9 +1,11 @@
 //! Stores whose hashes are right and whose contents are not: what a publisher takes over, and what a reader
 //! by the hash of a version gets.
 
+mod framed;
 mod frames;
 
 use crate::support::{Image, Memory, assert_same, change_at_random, content, open, text, volume};
+use framed::{Frame, bind, frame_bytes, frames_of, in_frames, take_sizes};
 use lanefs::format::superblock::Superblock;
 use lanefs::{Access, Device, IoBufMut, Read, Volume};
 use lanefs_publish::{
@@ -55,80 +57,12 @@ fn footer(pack: &[u8]) -> Range<usize> {
     pack.len() - word(pack, pack.len() - END + 20)..pack.len()
 }
 
-/// The content of stored bytes, which are of a piece with so many blocks, or of a page.
-fn unpacked(bytes: &[u8], codec: u8, blocks: usize) -> Vec<u8> {
+/// The content of stored bytes without frames.
+fn unpacked(bytes: &[u8], codec: u8) -> Vec<u8> {
     match codec {
         0 => bytes.to_vec(),
-        1 => zstd::bulk::decompress(bytes, 2 << 20).expect("it decompresses"),
-        _ => frames_of(bytes, codec, blocks).iter().flat_map(Frame::unpacked).collect(),
+        _ => zstd::bulk::decompress(bytes, 2 << 20).expect("it decompresses"),
     }
-}
-
-/// A frame of a piece, as its index has it.
-struct Frame {
-    bytes: Vec<u8>,
-    hash: Hash,
-    content: Hash,
-    stored: usize,
-    /// Bytes after decompression; those of the last frame may be fewer.
-    raw: usize,
-}
-
-/// Bytes of `frame`.
-const FRAME: usize = 68;
-
-impl Frame {
-    /// Compresses blocks.
-    fn packed(raw: &[u8]) -> Frame {
-        let bytes = zstd::bulk::compress(raw, 1).expect("it compresses");
-        let bytes = if bytes.len() < raw.len() { bytes } else { raw.to_vec() };
-        let (hash, content) = (Hash::of(&bytes), hash_of_blocks(raw));
-        Frame { hash, content, stored: bytes.len(), bytes, raw: raw.len() }
-    }
-
-    fn unpacked(&self) -> Vec<u8> {
-        let raw = zstd::bulk::decompress(&self.bytes, self.raw);
-        if self.bytes.len() == self.raw { self.bytes.clone() } else { raw.expect("it decompresses") }
-    }
-}
-
-/// The hash of the hashes of blocks.
-fn hash_of_blocks(raw: &[u8]) -> Hash {
-    Hash::of(&raw.chunks(4096).flat_map(|block| Hash::of(block).0).collect::<Vec<u8>>())
-}
-
-/// Bytes of the frames of a codec.
-fn frame_bytes(codec: u8) -> usize {
-    4096 << codec
-}
-
-/// Reads a piece in frames as `docs/publication.md` has it, and checks all of its hashes.
-fn frames_of(bytes: &[u8], codec: u8, blocks: usize) -> Vec<Frame> {
-    let count = (blocks * 4096).div_ceil(frame_bytes(codec));
-    let (mut at, mut left) = (count * FRAME, blocks * 4096);
-    let frame = |entry: &[u8]| {
-        let stored = word(entry, 64);
-        let (own, raw) = (bytes[at..at + stored].to_vec(), left.min(frame_bytes(codec)));
-        (at, left) = (at + stored, left - raw);
-        let hash = |at: usize| Hash(entry[at..at + 32].try_into().expect("a hash"));
-        let frame = Frame { bytes: own, hash: hash(0), content: hash(32), stored, raw };
-        assert_eq!((frame.hash, frame.content), (Hash::of(&frame.bytes), hash_of_blocks(&frame.unpacked())));
-        frame
-    };
-    let frames = bytes[..count * FRAME].chunks_exact(FRAME).map(frame).collect();
-    assert_eq!((at, left), (bytes.len(), 0), "frames end with the piece");
-    frames
-}
-
-/// The stored bytes of a piece, and the hash of its index.
-fn with_index(frames: &[Frame]) -> (Vec<u8>, Hash) {
-    let mut index = Vec::new();
-    for frame in frames {
-        index.extend([&frame.hash.0[..], &frame.content.0, &(frame.stored as u32).to_le_bytes()].concat());
-    }
-    let hash = Hash::of(&index);
-    index.extend(frames.iter().flat_map(|frame| &frame.bytes));
-    (index, hash)
 }
 
 /// Changes frames of a piece that is forged.
@@ -153,6 +87,7 @@ struct Forged {
     hash: Hash,
     codec: u8,
     raw: Vec<u8>,
+    sizes: Vec<u16>,
 }
 
 type Replaced = HashMap<(String, usize), Forged>;
@@ -175,53 +110,52 @@ fn forge_pack(
     replaced: &mut Replaced,
 ) -> (String, Vec<u8>) {
     let mut foot = pack[footer(pack)].to_vec();
-    let count = word(pack, pack.len() - END + 12);
+    let (count, digests) = (word(pack, pack.len() - END + 12), word(pack, pack.len() - END + 16));
+    let end = foot.split_off(foot.len() - END);
+    let old = foot.split_off(count * ENTRY + digests * 16);
+    let (mut old, mut all) = (&old[..], Vec::new());
     let mut body = Vec::new();
     for entry in foot[..count * ENTRY].chunks_exact_mut(ENTRY) {
         let (offset, stored) = (word(entry, 16), word(entry, 20));
-        let blocks = long(entry, 8).count_ones() as usize;
-        let mut raw = unpacked(&pack[offset..offset + stored], entry[56], blocks);
+        let (codec, blocks) = (entry[56], long(entry, 8).count_ones() as usize);
+        let bytes = &pack[offset..offset + stored];
+        let sizes = take_sizes(&mut old, codec, blocks);
+        let mut raw = match codec {
+            0 | 1 => unpacked(bytes, codec),
+            _ => {
+                let hash = Hash(entry[24..56].try_into().expect("a hash"));
+                frames_of(bytes, codec, blocks, &sizes, hash).iter().flat_map(Frame::unpacked).collect()
+            }
+        };
         change(long(entry, 0), &mut raw);
-        let (bytes, hash, codec) = match forgery.lie.filter(|_| entry[56] > 1) {
+        let (bytes, hash, sizes, codec) = match forgery.lie.filter(|_| codec > 1) {
             Some(lie) => {
-                let mut frames = raw.chunks(frame_bytes(entry[56])).map(Frame::packed).collect();
+                let mut frames = raw.chunks(frame_bytes(codec)).map(Frame::packed).collect();
                 lie(&mut frames);
-                let (bytes, hash) = with_index(&frames);
-                (bytes, hash, entry[56])
+                let (bytes, hash, sizes) = in_frames(&frames);
+                (bytes, hash, sizes, codec)
             }
             None => {
                 let bytes = zstd::bulk::compress(&raw, 1).expect("it compresses");
                 let hash = Hash::of(&bytes);
-                (bytes, hash, 1)
+                (bytes, hash, Vec::new(), 1)
             }
         };
         set(entry, 16, body.len());
         set(entry, 20, bytes.len());
         entry[24..56].copy_from_slice(&hash.0);
         entry[56] = codec;
-        let forged = Forged { offset: body.len(), stored: bytes.len(), hash, codec, raw };
+        all.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
+        let forged = Forged { offset: body.len(), stored: bytes.len(), hash, codec, raw, sizes };
         replaced.insert((name.into(), offset), forged);
         body.extend_from_slice(&bytes);
     }
-    let end = foot.len() - END;
+    assert!(old.is_empty(), "sizes of frames end with the footer");
+    let mut foot = [foot, all, end].concat();
+    let (end, len) = (foot.len() - END, foot.len());
+    set(&mut foot, end + 20, len);
     forgery.version.into_iter().for_each(|version| set(&mut foot, end + 8, version));
     finished(body, foot)
-}
-
-/// The hash that binds the blocks that are taken from a piece.
-fn bind(taken: u64, blocks: u64, raw: &[u8], codec: u8) -> Hash {
-    let rank = |bit: u32| (blocks & ((1 << bit) - 1)).count_ones() as usize;
-    let taken: Vec<usize> = (0..64).filter(|bit| taken >> bit & 1 != 0).map(rank).collect();
-    let of = |ranks: &[usize]| {
-        let hashes = ranks.iter().flat_map(|rank| Hash::of(&raw[rank * 4096..][..4096]).0);
-        Hash::of(&hashes.collect::<Vec<u8>>())
-    };
-    if codec < 2 {
-        return of(&taken);
-    }
-    let frame = |rank: &usize| rank * 4096 / frame_bytes(codec);
-    let frames = taken.chunk_by(|a, b| frame(a) == frame(b));
-    Hash::of(&frames.flat_map(|ranks| of(ranks).0).collect::<Vec<u8>>())
 }
 
 /// Replaces the version of `latest`, which has one page and borrows nothing, by one with other pieces. All
@@ -249,13 +183,16 @@ fn forge_as(store: &Memory, forgery: Forgery<'_>, change: &dyn Fn(u64, &mut Vec<
     let pack_at = ROOT + word(&root, page_ref + 4) * NAME;
     let page_pack = store.content(&format!("packs/{}", hex(&root[pack_at..pack_at + 32])));
     let (offset, stored) = (word(&root, page_ref + 8), word(&root, page_ref + 12));
-    let mut page = unpacked(&page_pack[offset..offset + stored], root[page_ref + 20], 0);
+    let mut page = unpacked(&page_pack[offset..offset + stored], root[page_ref + 20]);
     let (named, pieces) = (word(&page, 24), word(&page, 28));
+    let mut all = Vec::new();
+    page.truncate(PAGE + named * NAME + pieces * PIECE);
     let (head, list) = page.split_at_mut(PAGE + named * NAME);
     for piece in list.chunks_exact_mut(PIECE).take(pieces) {
         let pack = PAGE + word(piece, 4) * NAME;
         let key = (format!("packs/{}", hex(&head[pack..pack + 32])), word(piece, 24));
-        let Forged { offset, stored, hash, codec, raw } = &replaced[&key];
+        let Forged { offset, stored, hash, codec, raw, sizes } = &replaced[&key];
+        all.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
         set(piece, 24, *offset);
         set(piece, 28, *stored);
         piece[32..64].copy_from_slice(&hash.0);
@@ -266,6 +203,7 @@ fn forge_as(store: &Memory, forgery: Forgery<'_>, change: &dyn Fn(u64, &mut Vec<
         piece[96] = *codec;
     }
     head[PAGE..].chunks_exact_mut(NAME).for_each(rename);
+    page.extend(all);
     forgery.version.into_iter().for_each(|version| set(&mut page, 8, version));
     let bytes = zstd::bulk::compress(&page, 1).expect("it compresses");
     let (name, pack) = finished(bytes.clone(), page_pack[page_pack.len() - END..].to_vec());
@@ -273,6 +211,7 @@ fn forge_as(store: &Memory, forgery: Forgery<'_>, change: &dyn Fn(u64, &mut Vec<
     set(&mut root, pack_at + 32, pack.len());
     set(&mut root, page_ref + 8, 0);
     set(&mut root, page_ref + 12, bytes.len());
+    set(&mut root, page_ref + 16, page.len());
     root[page_ref + 20] = 1;
     root[page_ref + 24..page_ref + 56].copy_from_slice(&Hash::of(&bytes).0);
     // Nothing is read ahead.
