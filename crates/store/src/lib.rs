@@ -47,7 +47,7 @@ mod writing;
 
 pub use device::{
     BlockOrigin, Choice, Device, DeviceSnapshot, FileDevice, FileId, FileOptions, ImageUse, IoBuf, IoBufMut,
-    MemoryDevice, NewFile, OpeningLock, Origins, Overlay, Read, ReadErrors, Write, has_writer,
+    MemoryDevice, NewImage, OpeningLock, Origins, Overlay, Read, ReadErrors, Write, has_writer,
 };
 pub use inspection::scrub::{IdleReads, ScrubbedData};
 pub use inspection::stats::StoreStats;

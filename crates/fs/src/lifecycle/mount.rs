@@ -12,7 +12,7 @@ use crate::vocabulary::options::{Access, CreateOptions, OpenOptions};
 use lanefs_format::superblock::{NotASuperblock, Superblock, VERSION};
 use lanefs_format::{BLOCK, Code, MAX_VOLUME, SUPERBLOCK_COPY};
 use lanefs_store::{
-    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, NewFile,
+    Backing, Device, FileDevice, FileOptions, JournalContent, LARGEST_RANGE, MemoryDevice, NewImage,
     OpeningLock, Overlay, Store, Totals,
 };
 use lanefs_sync::lock::Mutex;
@@ -55,10 +55,10 @@ impl Volume {
             return in_use();
         }
         // Without `force` the file is a new one. Half a volume is of no use.
-        let new = if options.force { Ok(None) } else { device.new_file(image) };
+        let new = if options.force { Ok(None) } else { device.new_image(image) };
         let new = new.map_err(|source| open_error(&name, source))?;
         Self::make(Backing::Device(Box::new(device)), superblock)
-            .inspect_err(|_| new.into_iter().for_each(NewFile::remove))
+            .inspect_err(|_| new.into_iter().for_each(NewImage::remove))
     }
 
     /// Makes a volume on any device that is large enough.

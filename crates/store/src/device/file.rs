@@ -37,13 +37,13 @@ pub struct FileDevice {
 
 /// A file that was made, and may have to go again.
 #[derive(Debug)]
-pub struct NewFile {
+pub struct NewImage {
     /// Keeps the inode number from another file.
     file: File,
     path: PathBuf,
 }
 
-impl NewFile {
+impl NewImage {
     /// Removes the name, where it is still this file's.
     pub fn remove(self) {
         let id = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
@@ -100,7 +100,7 @@ impl FileDevice {
         match device.make(len, options.mode) {
             Ok(()) => Ok(device.set_up(options)),
             Err(error) => {
-                if let (true, Ok(Some(new))) = (is_new, device.new_file(path)) {
+                if let (true, Ok(Some(new))) = (is_new, device.new_image(path)) {
                     new.remove();
                 }
                 Err(error)
@@ -130,9 +130,9 @@ impl FileDevice {
     ///
     /// # Errors
     /// The host has no descriptor left.
-    pub fn new_file(&self, path: &Path) -> io::Result<Option<NewFile>> {
+    pub fn new_image(&self, path: &Path) -> io::Result<Option<NewImage>> {
         let file = (!self.raw).then(|| self.file.try_clone()).transpose()?;
-        Ok(file.map(|file| NewFile { file, path: path.to_owned() }))
+        Ok(file.map(|file| NewImage { file, path: path.to_owned() }))
     }
 
     /// Opens the device as every host can: with system calls and the page cache.

@@ -30,7 +30,7 @@ mod transfer;
 
 pub use buffer::{IoBuf, IoBufMut};
 pub use errors::ReadErrors;
-pub use file::{FileDevice, NewFile};
+pub use file::{FileDevice, NewImage};
 pub use identity::FileId;
 pub use lock::has_writer;
 pub use mark::ImageUse;
