@@ -152,7 +152,7 @@ impl DeviceFiles {
     /// Waits until the bytes of a batch that was [begun](Mirrored::begin_files) are on the device.
     ///
     /// # Errors
-    /// An error of the device. There are no files in the memory then.
+    /// An error of the device, after which the memory has no files.
     pub fn wait(&mut self) -> Result<()> {
         let ended = self.bounces.as_ref().map_or(Ok(()), BounceBuffers::finish);
         if ended.is_err() {

@@ -275,7 +275,7 @@ impl Journal {
         self.used as f64 / self.ring.len() as f64
     }
 
-    /// Returns the number of used blocks of the ring. The images that wait are no more.
+    /// Returns the number of used blocks of the ring: at most so many images wait.
     pub(crate) fn used_blocks(&self) -> u64 {
         self.used
     }

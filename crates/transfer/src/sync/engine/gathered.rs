@@ -48,7 +48,7 @@ impl<A: Tree, B: Tree> DirsTogether<A, B> {
 impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
     /// Puts a directory aside that a walk has read, to be compared with others; false where it has to be
     /// compared by itself.
-    pub(super) fn is_gathered(
+    pub(super) fn gather(
         &self,
         queue: &Queue<Task<A, B>>,
         buffers: &mut Buffers,

@@ -228,7 +228,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         buffers.walked.clear();
         if !self.is_walked_in_slices(queue, buffers, pair)
             && !self.is_as_synced(queue, buffers, pair)
-            && !self.is_gathered(queue, buffers, pair)
+            && !self.gather(queue, buffers, pair)
         {
             self.compare_walked(queue, buffers, pair);
         }
