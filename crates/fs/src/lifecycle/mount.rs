@@ -121,6 +121,7 @@ impl Volume {
         let volume =
             Volume { shared: Shared::new(store, superblock, options), listeners: Listeners::default() };
         volume.read_ahead();
+        volume.write_behind();
         Ok(volume)
     }
 
@@ -244,7 +245,7 @@ impl Volume {
         if access == Access::Write {
             if !clean {
                 // Its log is replayed, so the end of this use closes it.
-                volume.shared.begin_changes()?;
+                volume.shared.mark_in_use()?;
             }
             volume.free_orphans();
         }
@@ -289,6 +290,15 @@ impl Volume {
                 }
             }
             helper
+        });
+    }
+
+    /// Has the thread that writes large new data begin with the first of them: most volumes get none.
+    fn write_behind(&self) {
+        let me = Arc::downgrade(&self.shared);
+        self.shared.state.store.write_behind_by(move || {
+            let write = |shared: &Shared| shared.state.store.write_behind();
+            me.upgrade().is_some_and(|shared| shared.spawn_helper("lanefs-write", write))
         });
     }
 
@@ -444,5 +454,33 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
         // The image is neither a file nor a block device, or a device that is too small.
         std::io::ErrorKind::InvalidInput => image(ErrorKind::NotAVolume, source.to_string()),
         _ => Error::Io { what: format!("cannot open {name}"), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recovered_volume_has_a_committer_from_its_first_change_on() -> Result<()> {
+        let size = 8 << 20;
+        let device = Overlay::new(Box::new(MemoryDevice::new(vec![0; size])));
+        let options = CreateOptions { size: size as u64, ..CreateOptions::default() };
+        let has_committer = |volume: &Volume| volume.shared.commits_in_background.load(Relaxed);
+        let volume = Volume::create_device(Box::new(device.clone()), &options)?;
+        volume.write_file("/f", b"content")?;
+        volume.sync()?;
+        let mut left = vec![0; size];
+        device.read_slice(0, &mut left).expect("the device holds the volume");
+        drop(volume);
+        let open = |access| {
+            Volume::open_device(Box::new(MemoryDevice::new(left.clone())), OpenOptions::from(access))
+        };
+        let recovered = open(Access::Write)?;
+        assert!(recovered.shared.marked.load(Relaxed) && !has_committer(&recovered));
+        assert_eq!(recovered.read_file("/f")?, b"content");
+        recovered.write_file("/g", b"more")?;
+        assert!(has_committer(&recovered));
+        Ok(())
     }
 }

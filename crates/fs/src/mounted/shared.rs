@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) marked: AtomicBool,
     /// True while changes are refused on a volume that was opened for writing.
     pub(crate) frozen: AtomicBool,
-    /// True once the threads that commit in the background run.
+    /// True once the thread that commits in the background runs.
     pub(crate) commits_in_background: AtomicBool,
     /// True while a thread commits. Threads wait on `committed` for the lock, or for the end of the commit.
     pub(crate) committing: Mutex<bool>,
@@ -77,11 +77,14 @@ impl Shared {
         })
     }
 
-    /// Starts a background thread. Where the host has no thread left, the volume works without it.
-    pub(crate) fn spawn_helper(&self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
-        let Some(me) = self.me.upgrade().filter(|_| !self.state.store.is_memory()) else { return };
+    /// Starts a background thread. Returns false where the host has no thread left: the volume works without
+    /// it.
+    pub(crate) fn spawn_helper(&self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> bool {
+        let Some(me) = self.me.upgrade().filter(|_| !self.state.store.is_memory()) else { return false };
         let helper = std::thread::Builder::new().name(name.into()).spawn(move || work(&me));
+        let is_started = helper.is_ok();
         self.helpers.lock().extend(helper.ok());
+        is_started
     }
 
     /// Ends the background threads.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 impl Shared {
-    /// Marks the volume as in use before its first change, and starts the threads that make changes durable.
+    /// Marks the volume as in use before its first change, and starts the thread that makes changes durable.
     ///
     /// # Errors
     /// [`Code::ReadOnly`]: the volume takes no changes. The device's.
@@ -27,22 +27,37 @@ impl Shared {
             return Err(Error::write_failed());
         }
         if !self.marked.load(Ordering::Acquire) {
-            let mut superblock = self.superblock.lock();
-            if self.frozen.load(Ordering::Acquire) {
-                return Err(Code::ReadOnly.into());
-            }
-            if !self.marked.load(Ordering::Acquire) {
-                // From then on the counts of the log are valid, and those of the superblock are not.
-                self.state.store.begin_log(self.totals_with(Counts::default()))?;
-                self.write_superblock(&mut superblock, false)?;
-                self.marked.store(true, Ordering::Release);
-                if !self.commits_in_background.swap(true, Ordering::Relaxed) {
-                    self.spawn_helper("lanefs-commit", Shared::run_committer);
-                    self.spawn_helper("lanefs-write", |shared| shared.state.store.write_behind());
-                }
-            }
+            self.mark_in_use()?;
+        }
+        if !self.commits_in_background.load(Ordering::Relaxed) {
+            self.start_committer();
         }
         Ok(())
+    }
+
+    /// Marks the volume as in use. A volume that a recovery marks has no change to commit yet.
+    ///
+    /// # Errors
+    /// [`Code::ReadOnly`]: the volume is frozen. The device's.
+    pub(crate) fn mark_in_use(&self) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        if self.frozen.load(Ordering::Acquire) {
+            return Err(Code::ReadOnly.into());
+        }
+        if !self.marked.load(Ordering::Acquire) {
+            // From then on the counts of the log are valid, and those of the superblock are not.
+            self.state.store.begin_log(self.totals_with(Counts::default()))?;
+            self.write_superblock(&mut superblock, false)?;
+            self.marked.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn start_committer(&self) {
+        if !self.commits_in_background.swap(true, Ordering::Relaxed) {
+            self.spawn_helper("lanefs-commit", Shared::run_committer);
+        }
     }
 
     /// Makes all changes so far durable. Operations go on meanwhile, except while the changed blocks are

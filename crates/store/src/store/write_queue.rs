@@ -24,8 +24,13 @@ impl QueuedWrite {
     }
 }
 
+/// Starts the helper of a queue; false where the host has no thread for it.
+type StartWriter = Box<dyn FnOnce() -> bool + Send>;
+
 #[derive(Default)]
 struct Queue {
+    /// Starts the helper. It is called when there is something to write.
+    start: Option<StartWriter>,
     /// A helper thread writes what is submitted.
     is_served: bool,
     /// The helper is to end.
@@ -48,9 +53,17 @@ pub(crate) struct WriteQueue {
 }
 
 impl WriteQueue {
+    /// Sets the function that starts the helper; it is called when there is something to write.
+    pub(crate) fn set_helper(&self, start: impl FnOnce() -> bool + Send + 'static) {
+        self.queue.lock().start = Some(Box::new(start));
+    }
+
     /// Takes a buffer of `len` bytes; `None` where all are in use, or no helper serves the queue.
     pub(crate) fn take_buffer(&self, len: usize) -> Option<AlignedBuffer> {
         let mut queue = self.queue.lock();
+        if let Some(start) = queue.start.take() {
+            queue.is_served = start();
+        }
         if !queue.is_served {
             return None;
         }
@@ -110,7 +123,10 @@ impl WriteQueue {
 
     /// Has the helper end once all pieces are written.
     pub(crate) fn stop(&self) {
-        self.queue.lock().stop = true;
+        let mut queue = self.queue.lock();
+        queue.start = None;
+        queue.stop = true;
+        drop(queue);
         self.changed.notify_all();
     }
 
@@ -121,5 +137,37 @@ impl WriteQueue {
         while queue.written < wanted && !planted::is(planted::Bug::CommitBeforeWriteBehind) {
             self.changed.wait(&mut queue);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn the_helper_starts_with_the_first_buffer_and_once() {
+        for has_thread in [true, false] {
+            let (queue, started) = (WriteQueue::default(), Arc::new(AtomicU32::new(0)));
+            let count = Arc::clone(&started);
+            queue.set_helper(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+                has_thread
+            });
+            assert_eq!(started.load(Ordering::Relaxed), 0, "nothing to write");
+            for _ in 0..2 {
+                assert_eq!(queue.take_buffer(BLOCK as usize).is_some(), has_thread);
+                assert_eq!(started.load(Ordering::Relaxed), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_that_ended_starts_no_helper() {
+        let queue = WriteQueue::default();
+        queue.set_helper(|| true);
+        queue.stop();
+        assert!(queue.take_buffer(BLOCK as usize).is_none());
     }
 }

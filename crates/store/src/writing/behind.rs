@@ -72,6 +72,12 @@ impl Store {
         summed.map(|()| true)
     }
 
+    /// Has `start` start a thread that [writes behind](Self::write_behind) when there is something to write;
+    /// it returns false where it could not.
+    pub fn write_behind_by(&self, start: impl FnOnce() -> bool + Send + 'static) {
+        self.write_queue.set_helper(start);
+    }
+
     /// Writes behind until [`stop_writing_behind`](Self::stop_writing_behind), in a thread of its own.
     /// Without such a thread nothing is written behind.
     pub fn write_behind(&self) {

@@ -17,6 +17,8 @@ use super::states::{CrashState, Wanted, each_state};
 use crate::naive::{Naive, Source};
 use crate::seeded::Seeded;
 use lanefs::{Access, Caller, Ino, OpenOptions, SetAttr, Volume};
+use std::cell::RefCell;
+use std::collections::HashSet;
 
 /// Size of the block cache in bytes.
 const CACHE_BYTES: u64 = 1 << 30;
@@ -117,6 +119,7 @@ pub fn explore(
         only: only.map(|(crash, _)| (crash.cut, crash.choice)),
     };
     let (before, mut number) = (tally.all(), 0);
+    let judged = RefCell::new(HashSet::new());
     let mut visit = |state: CrashState| {
         if tally.all() - before >= effort.most {
             return Err(End::Enough);
@@ -126,14 +129,21 @@ pub fn explore(
         let crash = Crash { cut: state.cut, choice: state.choice };
         let wrong = |text| End::Wrong(WrongState { crash, again: None, text });
         let goes_on = only.is_some() || (number + recording.seed).is_multiple_of(effort.again_every);
+        judged.borrow_mut().insert(Demanded::of(&state.image, &state.allowed));
         let judge = |tree: &SnapshotTree| recording.oracle.judge(tree, &state.allowed);
         let opened = open(&state.image, goes_on, &judge).map_err(wrong)?;
         tally.recovered += u64::from(opened.recovered);
         if !goes_on {
             return Ok(());
         }
-        let second =
-            Second { image: &state.image, judge: &judge, effort, seed: second_seed(recording.seed, crash) };
+        let second = Second {
+            image: &state.image,
+            allowed: &state.allowed,
+            judge: &judge,
+            judged: &judged,
+            effort,
+            seed: second_seed(recording.seed, crash),
+        };
         second
             .explore(opened, only.and_then(|(_, again)| again), tally)
             .map_err(|(again, text)| End::Wrong(WrongState { crash, again, text }))
@@ -216,11 +226,31 @@ fn further() -> [CrashOp; 2] {
 /// Stamp of data written after a crash.
 const AFTER: u32 = 900_000;
 
+/// An image of a recording and what is demanded of it, of which one judgement is enough: recoveries from many
+/// states pass through the same images.
+#[derive(PartialEq, Eq, Hash)]
+struct Demanded {
+    fingerprint: u64,
+    /// The first and the last allowed operation, and the data that must be there. Those of single files
+    /// follow from these: each acknowledgement raises the first.
+    operations: [usize; 3],
+}
+
+impl Demanded {
+    fn of(image: &CrashImage, allowed: &Allowed) -> Self {
+        let operations = [allowed.first, allowed.last, allowed.data];
+        Demanded { fingerprint: image.fingerprint(), operations }
+    }
+}
+
 /// A state as the start of a second recording.
 struct Second<'s> {
     image: &'s CrashImage,
-    /// Judge of the first recording, valid until the volume is open.
+    /// Demands and judge of the first recording, valid until the volume is open.
+    allowed: &'s Allowed,
     judge: Judge<'s>,
+    /// The images of the first recording that were judged so far.
+    judged: &'s RefCell<HashSet<Demanded>>,
     effort: &'s Effort,
     seed: u64,
 }
@@ -248,6 +278,10 @@ impl Second<'_> {
             only: only.map(|crash| (crash.cut, crash.choice)),
         };
         let mut visit = |state: CrashState| {
+            let is_new = || self.judged.borrow_mut().insert(Demanded::of(&state.image, self.allowed));
+            if !state.opened && !is_new() {
+                return Ok(());
+            }
             tally.again += 1;
             let inner = |tree: &SnapshotTree| oracle.judge(tree, &state.allowed);
             let judge: Judge<'_> = if state.opened { &inner } else { self.judge };

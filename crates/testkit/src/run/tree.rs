@@ -173,8 +173,12 @@ fn data(
     if stat.size <= READ_WHOLE {
         return range(content, engine, theirs, 0, stat.size + 10, &mut buffer);
     }
-    for (index, _) in content.nonzero_blocks() {
-        range(content, engine, theirs, index * BLOCK, BLOCK, &mut buffer)?;
+    let blocks: Vec<u64> = content.nonzero_blocks().map(|(index, _)| index).collect();
+    for together in blocks.chunk_by(|index, next| index + 1 == *next) {
+        // Blocks one by one would be most of a comparison.
+        for run in together.chunks((PIECE_BYTES / BLOCK) as usize) {
+            range(content, engine, theirs, run[0] * BLOCK, run.len() as u64 * BLOCK, &mut buffer)?;
+        }
     }
     range(content, engine, theirs, stat.size - 4096, 8192, &mut buffer)?;
     // Data of the engine must be the model's data, too: no old bytes may show in a hole.
