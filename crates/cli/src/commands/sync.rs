@@ -153,7 +153,7 @@ type FindRecord<'r> = dyn Fn(&HostTop) -> Option<Arc<LastSync>> + 'r;
 
 /// Cache of a volume that follows, in bytes, where the user sets none. A sync reads each block once or twice,
 /// in order.
-pub(crate) const CACHE_BYTES: u64 = 16 << 20;
+pub(crate) const CACHE_BYTES: u64 = 12 << 20;
 
 /// Fails for a source that the host does not have.
 fn is_there(source: &TreeArg) -> Result<(), Failure> {

@@ -11,6 +11,9 @@ pub(crate) struct Hints {
     pub(crate) inode_block: u64,
     /// Slot in the inode block where the search continues.
     pub(crate) inode_slot: u64,
+    /// Number of an inode that this writer has freed, 0 for none: it has room, where a search would look at
+    /// the entries of a whole chunk.
+    pub(crate) freed_inode: u64,
     /// Position of a metadata chunk with room, 0 for none.
     pub(crate) chunk: u64,
     /// Slot in the chunk's table where the search continues.

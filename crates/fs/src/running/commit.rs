@@ -88,6 +88,10 @@ impl Shared {
             return Ok(());
         }
         self.write_data_early()?;
+        // With a small cache, images of earlier commits would take more memory than it.
+        if self.state.store.has_many_images() {
+            self.state.store.checkpoint()?;
+        }
         let (snapshot, freed) = self.begin_commit()?;
         self.state.store.commit(snapshot)?;
         self.end_commit(&freed)?;
@@ -413,6 +417,30 @@ fn freed_positions(freed: &[Freed]) -> (Vec<u64>, Vec<(u64, u64)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::running::volume::Volume;
+    use crate::vocabulary::options::{CreateOptions, OpenOptions};
+
+    #[test]
+    fn images_of_many_commits_do_not_outgrow_a_small_cache() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("volume.lane");
+        let options = CreateOptions { size: 256 << 20, ..CreateOptions::default() };
+        Volume::create(&path, &options).expect("create").close().expect("close");
+        // No time passes at which the thread for commits wakes.
+        let every = Duration::from_secs(3600);
+        let options = OpenOptions { cache: Some(1), commit_every: every, ..OpenOptions::from(Access::Write) };
+        let volume = Volume::open(&path, options).expect("open");
+        let store = &volume.shared.state.store;
+        let mut commits_beside_many = 0;
+        for round in 0..60 {
+            volume.write_file(format!("/{round}").as_str(), b"x").expect("write");
+            volume.sync().expect("sync");
+            // Of two commits in turn, the second one has emptied the journal.
+            commits_beside_many = if store.has_many_images() { commits_beside_many + 1 } else { 0 };
+            assert!(commits_beside_many < 2, "round {round}");
+        }
+        volume.close().expect("close");
+    }
 
     #[test]
     fn a_commit_interval_may_be_longer_than_the_clock() {

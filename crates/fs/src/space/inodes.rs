@@ -39,6 +39,9 @@ pub(crate) fn may_hold_inodes(core: &Core<'_>, at: u64) -> Outcome<bool> {
 pub(crate) fn alloc_inode<'v>(edit: &mut Edit<'v>) -> Outcome<(u64, View<'v>)> {
     let size = edit.store().inode_size();
     loop {
+        if edit.hints.inode_block == 0 {
+            return_to_freed(edit);
+        }
         let found_by_table = edit.hints.inode_block == 0;
         if found_by_table {
             find_block(edit)?;
@@ -90,6 +93,18 @@ fn is_in_use(edit: &Edit<'_>, entry: View<'_>, block: u64) -> bool {
 fn is_in_metadata(core: &Core<'_>, at: u64) -> Outcome<bool> {
     let (group, bit) = of_chunk(core, at & !(CHUNK - 1))?;
     Ok(group.get(f::METADATA) & bit != 0)
+}
+
+/// Points the hints at the inode that this writer has freed last, if it knows one whose block no other writer
+/// has claimed. The inode may be in use by now.
+fn return_to_freed(edit: &mut Edit<'_>) {
+    let number = std::mem::take(&mut edit.hints.freed_inode);
+    let bytes = edit.store().inode_size().bytes();
+    let block = (number * bytes) & !(BLOCK - 1);
+    if block != 0 && !edit.is_claimed(block) && !edit.is_claimed(block & !(CHUNK - 1)) {
+        (edit.hints.inode_block, edit.hints.inode_slot) =
+            (block, number % per_block(edit.store().inode_size()));
+    }
 }
 
 /// Points the hints at an inode block with room, or at a new one.
@@ -228,6 +243,8 @@ pub(crate) fn free_inode(edit: &mut Edit<'_>, number: u64) -> Outcome<()> {
     if block == edit.hints.inode_block {
         let slot = (view.at() - block) / edit.store().inode_size().bytes();
         edit.hints.inode_slot = edit.hints.inode_slot.min(slot);
+    } else {
+        edit.hints.freed_inode = number;
     }
     Ok(())
 }

@@ -50,6 +50,27 @@ fn a_hint_to_a_chunk_that_holds_evicted_data_is_dropped() {
 }
 
 #[test]
+fn a_writer_returns_to_the_inode_that_it_has_freed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let volume = volume(&dir);
+    let shared = &volume.shared;
+    let make = |name: String| volume.write_file(name.as_str(), b"").expect("create").ino;
+    let inos: Vec<_> = (0..40).map(|file| make(format!("/{file}"))).collect();
+    let forget = || shared.state.gate.each(|writer| writer.hints.inode_block = 0);
+    forget();
+    volume.unlink(&OWNER, volume.root(), b"5").expect("unlink");
+    // A search would begin after the only group, and find nothing.
+    shared.state.cursors.inodes.pass(0);
+    assert_eq!(make("/new".into()), inos[5]);
+    // One that is in use by now is not given again.
+    forget();
+    shared.state.gate.each(|writer| writer.hints.freed_inode = inos[5].0);
+    assert_ne!(make("/newer".into()), inos[5]);
+    let report = volume.check(false, &|_, _| {}).expect("check");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
 fn a_chunk_that_is_used_again_while_a_commit_frees_it_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let volume = volume(&dir);

@@ -53,43 +53,100 @@ impl Commit<'_> {
         Ok(())
     }
 
-    /// Encodes the commit into `out`: revocations, then descriptors each with its copies, then the record.
+    /// Encodes the commit and passes it on in pieces, each with its slot: revocations, then descriptors each
+    /// with its copies, then the record. A commit may be as large as the journal, a piece is not.
+    ///
+    /// # Errors
+    /// Those of `write`.
     pub(super) fn encode(
         &self,
         sums: &Checksummer,
         ring: Ring,
-        slot: u64,
-        sequence: u64,
-        out: &mut AlignedBuffer,
-    ) {
+        (slot, sequence): (u64, u64),
+        staging: &mut AlignedBuffer,
+        write: impl FnMut(u64, &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let total = blocks_in_log(self.blocks.len(), self.revoked.len());
-        out.reuse((total * BLOCK) as usize);
-        let (before, record) = out.split_at_mut(((total - 1) * BLOCK) as usize);
-        let mut rest = before.chunks_exact_mut(BLOCK as usize).zip(slot..);
+        staging.reuse((total.min(PIECE_BLOCKS) * BLOCK) as usize);
+        let mut pieces = Pieces { staging, slot, filled: 0, content: 0, write };
         for part in self.revoked.chunks(POSITIONS) {
-            let Some((block, slot)) = rest.next() else { return };
-            list(block, JOURNAL_REVOCATION, sequence, part.iter().copied());
-            sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
+            pieces.add(|slot, block| {
+                list(block, JOURNAL_REVOCATION, sequence, part.iter().copied());
+                sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
+            })?;
         }
         for part in self.blocks.chunks(POSITIONS) {
-            let Some((block, slot)) = rest.next() else { return };
             let flags = |at| if self.summed.binary_search(at).is_ok() { JOURNAL_SUMMED } else { 0 };
-            list(block, JOURNAL_DESCRIPTOR, sequence, part.iter().map(|(at, _)| at | flags(at)));
-            sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
-            for ((_, image), (copy, _)) in part.iter().zip(&mut rest) {
-                copy.copy_from_slice(image);
+            pieces.add(|slot, block| {
+                list(block, JOURNAL_DESCRIPTOR, sequence, part.iter().map(|(at, _)| at | flags(at)));
+                sums.seal(BlockKind::Journal, ring.position(slot), block, 0);
+            })?;
+            for (_, image) in part {
+                pieces.add(|_, copy| copy.copy_from_slice(image))?;
             }
         }
-        record.fill(0);
-        c::KIND.write(record, BlockKind::Journal as u8);
-        c::ROLE.write(record, JOURNAL_COMMIT);
-        c::SEQUENCE.write(record, sequence);
-        c::BLOCKS.write(record, total - 1);
-        c::CONTENT.write(record, Checksummer::append(0, before));
-        let (free_blocks, inodes) = Totals::encode(self.totals);
-        c::FREE_BLOCKS.write(record, free_blocks);
-        c::INODES.write(record, inodes);
-        sums.seal(BlockKind::Journal, ring.position(slot + total - 1), record, 0);
+        let content = pieces.content();
+        pieces.add(|slot, record| {
+            record.fill(0);
+            c::KIND.write(record, BlockKind::Journal as u8);
+            c::ROLE.write(record, JOURNAL_COMMIT);
+            c::SEQUENCE.write(record, sequence);
+            c::BLOCKS.write(record, total - 1);
+            c::CONTENT.write(record, content);
+            let (free_blocks, inodes) = Totals::encode(self.totals);
+            c::FREE_BLOCKS.write(record, free_blocks);
+            c::INODES.write(record, inodes);
+            sums.seal(BlockKind::Journal, ring.position(slot), record, 0);
+        })?;
+        pieces.end()
+    }
+}
+
+/// Most blocks of a commit that are encoded and written at a time (1 MiB).
+const PIECE_BLOCKS: u64 = 256;
+
+/// The blocks of a commit in their order, which are written piece by piece.
+struct Pieces<'s, W> {
+    /// Memory of a piece.
+    staging: &'s mut AlignedBuffer,
+    /// Slot of the first block in it.
+    slot: u64,
+    /// Blocks in it.
+    filled: usize,
+    /// Checksum of the pieces that were written.
+    content: u32,
+    write: W,
+}
+
+impl<W: FnMut(u64, &[u8]) -> Result<(), Fault>> Pieces<'_, W> {
+    fn bytes(&self) -> &[u8] {
+        &self.staging[..self.filled * BLOCK as usize]
+    }
+
+    /// The checksum of all blocks so far.
+    fn content(&self) -> u32 {
+        Checksummer::append(self.content, self.bytes())
+    }
+
+    /// Adds a block, which `fill` gets with its slot, and which has old bytes.
+    fn add(&mut self, fill: impl FnOnce(u64, &mut [u8])) -> Result<(), Fault> {
+        let begin = self.filled * BLOCK as usize;
+        if begin == self.staging.len() {
+            self.end()?;
+            return self.add(fill);
+        }
+        fill(self.slot + self.filled as u64, &mut self.staging[begin..begin + BLOCK as usize]);
+        self.filled += 1;
+        Ok(())
+    }
+
+    /// Writes what was added since the last piece.
+    fn end(&mut self) -> Result<(), Fault> {
+        self.content = self.content();
+        (self.write)(self.slot, &self.staging[..self.filled * BLOCK as usize])?;
+        self.slot += self.filled as u64;
+        self.filled = 0;
+        Ok(())
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Journal {
     failed: bool,
     /// Number of bytes written.
     written: u64,
-    /// Memory in which commits are encoded. It is kept, because new memory costs more than filling it.
+    /// Memory of a piece of an encoded commit. It is kept, because new memory costs more than filling it.
     staging: AlignedBuffer,
 }
 
@@ -102,9 +102,6 @@ struct Logged {
 
 /// The damage of a journal that only a forger can have brought so far.
 const WORN: &str = "a journal whose commit numbers are used up";
-
-/// Most memory that is kept between commits, in bytes.
-const STAGING_KEPT_BYTES: usize = 4 << 20;
 
 impl Journal {
     /// Makes an empty journal in the `blocks` blocks at `at`, whatever their content. It is durable on
@@ -321,14 +318,12 @@ impl Journal {
         if self.header_is_stale {
             self.write_header(device, sums)?;
         }
-        commit.encode(sums, self.ring, self.head, self.next, &mut self.staging);
-        self.ring.write(device, self.head, &self.staging)?;
-        device.flush().map_err(|e| io_fault(self.ring.position(self.head), "flushing", &e))?;
-        let blocks = self.staging.len() as u64 / BLOCK;
+        let (ring, head) = (self.ring, self.head);
+        let write = |slot, piece: &[u8]| ring.write(device, slot, piece);
+        commit.encode(sums, ring, (head, self.next), &mut self.staging, write)?;
+        device.flush().map_err(|e| io_fault(ring.position(head), "flushing", &e))?;
+        let blocks = blocks_in_log(commit.blocks.len(), commit.revoked.len());
         self.written += blocks * BLOCK;
-        if self.staging.capacity() > STAGING_KEPT_BYTES {
-            self.staging = AlignedBuffer::default();
-        }
         self.log.push_back(Logged { sequence: self.next, blocks, totals: commit.totals });
         self.used += blocks;
         self.head = (self.head + blocks) % self.ring.len();

@@ -414,9 +414,15 @@ impl Store {
     /// Returns true when the journal is so full that it should be emptied soon, or the images of its blocks,
     /// which stay in memory until they are in place, take as much as a quarter of the cache.
     pub fn should_checkpoint(&self) -> bool {
+        let is_full = |journal: &Journal| journal.used() > 0.5;
+        self.commits.lock_journal().as_ref().is_some_and(is_full) || self.has_many_images()
+    }
+
+    /// Returns true when the images of the journal's blocks take so much memory that a next snapshot should
+    /// not be taken beside them.
+    pub fn has_many_images(&self) -> bool {
         let most = self.cache.budget() / 4;
-        let is_full = |journal: &Journal| journal.used() > 0.5 || journal.used_blocks() > most;
-        self.commits.lock_journal().as_ref().is_some_and(is_full)
+        self.commits.lock_journal().as_ref().is_some_and(|journal| journal.used_blocks() > most)
     }
 
     fn checkpoint_into(&self, device: &dyn Device, journal: &mut Journal) -> Result<(), Fault> {

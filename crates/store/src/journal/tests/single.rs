@@ -113,6 +113,8 @@ fn a_commit_may_fill_the_whole_ring_and_no_more() {
             }
         }
         assert!(journal.written() >= 3 * most as u64 * BLOCK);
+        // The memory for the encoding does not grow with the commit.
+        assert!(journal.staging.len() as u64 <= 256 * BLOCK, "{blocks} blocks");
     }
 }
 
