@@ -180,6 +180,16 @@ mod tests {
     }
 
     #[test]
+    fn a_node_has_both_hashes_of_both_nodes_below_in_their_order() {
+        let frames = frames(3);
+        let (a, b, c) = (frames[0], frames[1], frames[2]);
+        let all = |parts: &[Hash]| Hash::of(&parts.iter().flat_map(|hash| hash.0).collect::<Vec<u8>>());
+        let (hash, content) = (all(&[a.hash, a.content, b.hash, b.content]), all(&[a.content, b.content]));
+        let root = [all(&[hash, content, c.hash, c.content]), all(&[content, c.content])];
+        assert_eq!(Tree::over(frames).hash(), Some(all(&root)));
+    }
+
+    #[test]
     fn proofs_are_short() {
         let bytes = |number, count| FramePlace { number, count }.proof_bytes();
         assert_eq!(

@@ -127,11 +127,13 @@ struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    /// The body is not sent.
+    is_head: bool,
 }
 
 impl Answer {
     fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Answer { status, headers: Vec::new(), body: body.into() }
+        Answer { status, headers: Vec::new(), body: body.into(), is_head: false }
     }
 
     fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -205,6 +207,7 @@ impl State {
         match request.method.as_str() {
             "GET" if request.query.contains("list-type=2") => self.list(request),
             "GET" => self.get(request, fault),
+            "HEAD" => Answer { is_head: true, ..self.get(request, fault) },
             "PUT" => self.conditional_put(request),
             "DELETE" => {
                 self.objects.lock().remove(&request.path);
@@ -319,6 +322,6 @@ fn write_answer(mut stream: &TcpStream, answer: &Answer, sent: Option<usize>) ->
         head += &format!("{name}: {value}\r\n");
     }
     stream.write_all((head + "\r\n").as_bytes()).ok()?;
-    let sent = sent.unwrap_or(answer.body.len());
+    let sent = if answer.is_head { 0 } else { sent.unwrap_or(answer.body.len()) };
     stream.write_all(&answer.body[..sent]).ok()
 }
