@@ -7,7 +7,8 @@
 # NEW and BASE are folders with the built programs `lanefs` and `lanefs-bench`, and with `host_side`, the
 # example of crates/gpu, if it is wanted. A part that does not fit into the time that is left is named and
 # left out, so the run ends in time; the parts come in the order of their weight. Reports of lanefs-bench stay
-# in the folder OUT [default: gpu-device]. Small sizes, for a try on llvmpipe: FILES=2000 PATHS=2000 RUNS=1.
+# in the folder OUT [default: gpu-device]. Uploads beside kernels (docs/gpu.md) have no switch: to compare
+# them, BASE is a commit without them. Small sizes, for a try on llvmpipe: FILES=2000 PATHS=2000 RUNS=1.
 set -u
 
 [ $# -ge 1 ] || { echo "usage: $0 NEW [BASE]" >&2; exit 2; }

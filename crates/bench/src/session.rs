@@ -236,15 +236,25 @@ impl<S> Session<S> {
         title: &str,
         rounds: usize,
         systems: &[&T],
+        work: impl FnMut(&T, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.in_orders(title, self.runs * rounds, |_| systems.to_vec(), work)
+    }
+
+    /// As [`in_turn`](Self::in_turn) for so many rounds, each in an order of its own.
+    fn in_orders<'t, T: Named + ?Sized + 't>(
+        &self,
+        title: &str,
+        rounds: usize,
+        order: impl Fn(usize) -> Vec<&'t T>,
         mut work: impl FnMut(&T, usize) -> Result<()>,
     ) -> Result<()> {
-        let rounds = self.runs * rounds;
         for round in 0..=rounds {
-            for system in systems {
+            for system in order(round) {
                 self.stop.check()?;
                 let name = if round == 0 { "warm-up".into() } else { format!("run {round} of {rounds}") };
                 self.progress.step(&format!("{title}: {name}, {}", system.name()));
-                work(*system, round)?;
+                work(system, round)?;
             }
         }
         Ok(())
@@ -257,10 +267,32 @@ impl<S> Session<S> {
         title: &str,
         systems: &[&T],
         count: usize,
+        work: impl FnMut(&T) -> Result<Duration>,
+    ) -> Result<Values> {
+        self.costs_in(title, |_| systems.to_vec(), count, work)
+    }
+
+    /// As [`costs`](Self::costs), where it matters which system was asked before: one that slept leaves a
+    /// processor that is slow at first. Of three systems each follows each other one equally often.
+    pub(crate) fn costs_either_way<T: Named + ?Sized>(
+        &self,
+        title: &str,
+        systems: &[&T],
+        count: usize,
+        work: impl FnMut(&T) -> Result<Duration>,
+    ) -> Result<Values> {
+        self.costs_in(title, |run| either_way(systems, run), count, work)
+    }
+
+    fn costs_in<'t, T: Named + ?Sized + 't>(
+        &self,
+        title: &str,
+        order: impl Fn(usize) -> Vec<&'t T>,
+        count: usize,
         mut work: impl FnMut(&T) -> Result<Duration>,
     ) -> Result<Values> {
         let mut values = Values::default();
-        self.in_turn(title, systems, |system, run| {
+        self.in_orders(title, self.runs, order, |system, run| {
             let elapsed = work(system)?;
             if run > 0 {
                 values.add_each(system.name(), elapsed, count);
@@ -275,5 +307,31 @@ impl<S> Session<S> {
         if let Some(row) = row.filter(|row| self.selection.has(&row.name)) {
             self.report.rows.push(row);
         }
+    }
+}
+
+/// Returns the systems in the order of a run: those after the first one go backwards in every second run.
+fn either_way<T: Copy>(systems: &[T], run: usize) -> Vec<T> {
+    let mut order = systems.to_vec();
+    if let (1, Some(rest)) = (run % 2, order.get_mut(1..)) {
+        rest.reverse();
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_three_systems_each_follows_each_other_one_equally_often() {
+        let asked: Vec<char> = (0..=6).flat_map(|run| either_way(&['a', 'c', 'g'], run)).collect();
+        assert!(asked.chunks(3).all(|run| ['a', 'c', 'g'].iter().all(|system| run.contains(system))));
+        // From the last one of the warm-up on.
+        for pair in ["ac", "ag", "ca", "cg", "ga", "gc"] {
+            let count = asked[2..].windows(2).filter(|two| two.iter().copied().eq(pair.chars())).count();
+            assert_eq!(count, 3, "{pair}: {asked:?}");
+        }
+        assert!(either_way::<char>(&[], 1).is_empty());
     }
 }

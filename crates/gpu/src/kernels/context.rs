@@ -24,8 +24,8 @@ pub struct GpuOptions<'c> {
     /// Words round each buffer that no access may reach; dropping a buffer whose guards have changed panics.
     /// Buffers in memory that the host does not map have none.
     pub guards: bool,
-    /// The host does not map the device's memory, and copies of files have a queue, as on a device with
-    /// memory of its own.
+    /// The host does not map the device's memory, and copies of files and of larger batches have a queue, as
+    /// on a device with memory of its own.
     pub own_memory: bool,
     /// Code of a kernel, by name, in place of its own: one with a fault must not pass its probe.
     pub replaced: Option<(&'c str, &'c [u8])>,

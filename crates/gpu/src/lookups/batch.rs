@@ -1,6 +1,7 @@
 //! A batch of paths: its buffers in device memory, and its commands. They are kept for the next batch of
 //! about the same size.
 
+use super::input::BatchInput;
 use super::output::Output;
 use super::packing::Packers;
 use crate::error::Result;
@@ -85,10 +86,9 @@ impl BatchShape {
         if self.directories == 0 { 0 } else { self.paths * INDEX_BYTES }
     }
 
-    /// Bytes of the input before the text: parameters, ranges, and of names the numbers of their directories
-    /// and these.
+    /// Bytes of the input before the text: ranges, and of names the numbers of their directories and these.
     fn before_text(self) -> u64 {
-        PARAMETERS_BYTES + self.paths * RANGE_BYTES + self.numbers() + self.directories * INO_BYTES
+        self.paths * RANGE_BYTES + self.numbers() + self.directories * INO_BYTES
     }
 
     /// Bytes of the input.
@@ -98,7 +98,7 @@ impl BatchShape {
 
     /// Bytes of all buffers but that of what comes to the host.
     fn bytes(self) -> u64 {
-        self.input() + self.answers() + self.lists()
+        PARAMETERS_BYTES + self.input() + self.answers() + self.lists()
     }
 
     /// Bytes of the answers, with their header.
@@ -123,10 +123,9 @@ pub(crate) struct PathBatch {
     work: Commands,
     recorded: Recorded,
     shape: BatchShape,
-    /// Bytes of the input that the commands copy to the device: all, or the parameters where the paths are
-    /// there already.
-    copied: u64,
-    input: Staged,
+    /// The parameters of the next dispatches, which their commands copy to the device.
+    parameters: Staged,
+    input: BatchInput,
     answers: Buffer,
     lists: Buffer,
     count: u32,
@@ -157,6 +156,7 @@ impl PathBatch {
         wanted: ColumnSet,
     ) -> Result<PathBatch> {
         let mut batch = PathBatch::empty(device, shape)?;
+        batch.input.go_beside(device)?;
         batch.want(device, kernels, Some(wanted))?;
         Ok(batch)
     }
@@ -173,12 +173,8 @@ impl PathBatch {
         paths: Paths<'_>,
     ) -> Result<PathBatch> {
         let mut batch = PathBatch::empty(device, BatchShape::of(paths))?;
-        batch.set_paths(paths, packers);
-        let mut upload = Commands::new(device)?;
-        upload.record(|commands| batch.input.transfer(commands, batch.input.len()))?;
-        upload.submit()?;
-        upload.wait()?;
-        batch.copied = PARAMETERS_BYTES;
+        batch.set_paths(paths, packers)?;
+        batch.input.keep(device)?;
         batch.want(device, kernels, None)?;
         Ok(batch)
     }
@@ -188,8 +184,8 @@ impl PathBatch {
             work: Commands::new(device)?,
             recorded: Recorded::Nothing,
             shape,
-            copied: shape.input(),
-            input: Staged::new(device, shape.input(), Direction::ToDevice)?,
+            parameters: Staged::new(device, PARAMETERS_BYTES, Direction::ToDevice)?,
+            input: BatchInput::new(device, shape.input())?,
             answers: Buffer::new(device, shape.answers(), MemoryLocation::Device)?,
             lists: Buffer::new(device, shape.lists(), MemoryLocation::Device)?,
             count: 0,
@@ -230,19 +226,21 @@ impl PathBatch {
     }
 
     fn record(&mut self, kernels: &Kernels, output: Option<&Output>) -> Result<()> {
-        let PathBatch { work, shape, copied, input, answers, lists, .. } = self;
+        let PathBatch { work, shape, parameters, input, answers, lists, .. } = self;
+        let at = parameters.address();
         work.record(|commands| {
             commands.beside(|| {
-                input.transfer(commands, *copied);
+                parameters.transfer(commands, parameters.len());
+                input.record(commands);
                 commands.fill(lists, HEADERS_BYTES, 0);
                 commands.fill(answers, ANSWERS_HEADER, 0);
             });
-            commands.dispatch(&kernels.lookup, input.address(), shape.paths);
+            commands.dispatch(&kernels.lookup, at, shape.paths);
             for (list, kernel) in [(WALKS, &kernels.walk), (FILLS, &kernels.fill), (LEARNS, &kernels.learn)] {
-                commands.dispatch_indirect(kernel, input.address(), lists, list as u64 * HEADER_BYTES);
+                commands.dispatch_indirect(kernel, at, lists, list as u64 * HEADER_BYTES);
             }
             if let Some(output) = output {
-                output.record(commands, kernels, input.address(), shape.paths);
+                output.record(commands, kernels, at, shape.paths);
             }
         })
     }
@@ -270,18 +268,31 @@ impl PathBatch {
     }
 
     /// Writes paths, which fit its shape, to the input: their text as it is, and where each begins. No work
-    /// on the batch may be in flight.
-    pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) {
+    /// on the batch may be in flight but an upload.
+    ///
+    /// # Errors
+    /// An error of the device: an upload may be in flight.
+    pub(crate) fn set_paths(&mut self, paths: Paths<'_>, packers: &Packers) -> Result<()> {
         debug_assert_eq!(self.shape.directories, 0, "a batch of names");
         self.check_fits(paths);
         self.count = paths.len() as u32;
-        let (before, text) = self.input.bytes_mut().split_at_mut(self.shape.before_text() as usize);
-        packers.pack(paths, 0, &mut before[PARAMETERS_BYTES as usize..], text);
+        let (ranges, text) = self.input.bytes_mut()?.split_at_mut(self.shape.before_text() as usize);
+        packers.pack(paths, 0, ranges, text);
+        Ok(())
     }
 
     /// Writes names under directories, which fit its shape, to the input. `directories` has the inode number
-    /// of each directory, 0 for one whose names are the host's. No work on the batch may be in flight.
-    pub(crate) fn set_names(&mut self, names: NamesUnder<'_>, directories: &[u64], packers: &Packers) {
+    /// of each directory, 0 for one whose names are the host's. No work on the batch may be in flight but an
+    /// upload.
+    ///
+    /// # Errors
+    /// As [`set_paths`](Self::set_paths).
+    pub(crate) fn set_names(
+        &mut self,
+        names: NamesUnder<'_>,
+        directories: &[u64],
+        packers: &Packers,
+    ) -> Result<()> {
         debug_assert!(
             directories.len() as u64 <= self.shape.directories,
             "more directories than the shape has"
@@ -290,9 +301,8 @@ impl PathBatch {
         self.count = names.len() as u32;
         self.is_in_one = directories.len() == 1;
         let shape = self.shape;
-        let (before, text) = self.input.bytes_mut().split_at_mut(shape.before_text() as usize);
-        let (ranges, rest) =
-            before[PARAMETERS_BYTES as usize..].split_at_mut((shape.paths * RANGE_BYTES) as usize);
+        let (before, text) = self.input.bytes_mut()?.split_at_mut(shape.before_text() as usize);
+        let (ranges, rest) = before.split_at_mut((shape.paths * RANGE_BYTES) as usize);
         let (numbers, inos) = rest.split_at_mut(shape.numbers() as usize);
         // The path of an empty name ends with a slash, which says more than the name.
         packers.pack(names.names(), OPEN_BYTES, ranges, text);
@@ -316,6 +326,7 @@ impl PathBatch {
                 }
             }
         }
+        Ok(())
     }
 
     fn check_fits(&self, texts: Paths<'_>) {
@@ -326,8 +337,18 @@ impl PathBatch {
         );
     }
 
+    /// Begins to copy the input to the device, where a queue of its own does that; else
+    /// [`submit`](Self::submit) does. Needs neither the mirror nor its lock.
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn begin_upload(&mut self) -> Result<()> {
+        self.input.begin().map(drop)
+    }
+
     /// Submits the batch; returns the number of the submission. With `is_resumed` the kernel resumes the
-    /// unfinished lookups only.
+    /// unfinished lookups only, and the input is there already. Else the kernels wait for an upload, which
+    /// begins now if it has not.
     ///
     /// # Errors
     /// An error of the device.
@@ -339,11 +360,12 @@ impl PathBatch {
         is_resumed: bool,
     ) -> Result<u64> {
         debug_assert!(!matches!(self.recorded, Recorded::Nothing), "commands that were not recorded");
+        let upload = if is_resumed { None } else { self.input.begin()? };
         self.set_parameters(tables, cache, query, is_resumed);
-        self.work.submit()
+        self.work.submit_after(upload)
     }
 
-    /// Writes the parameters of the dispatches to the input.
+    /// Writes the parameters of the dispatches.
     fn set_parameters(
         &mut self,
         tables: &MirrorTables,
@@ -351,14 +373,13 @@ impl PathBatch {
         query: &LookupQuery,
         is_resumed: bool,
     ) {
-        let address = self.input.address();
-        let starts = address + PARAMETERS_BYTES;
+        let starts = self.input.address();
         let (numbers, is_named) = (starts + self.shape.paths * RANGE_BYTES, self.shape.directories != 0);
         let walks = self.lists.address + HEADERS_BYTES;
         let fills = walks + (self.shape.paths * INDEX_BYTES).next_multiple_of(HEADER_BYTES);
         let parameters = Parameters {
             starts,
-            text: address + self.shape.before_text(),
+            text: starts + self.shape.before_text(),
             dirs: if is_named { numbers + self.shape.numbers() } else { 0 },
             dir_of: if is_named && !self.is_in_one { numbers } else { 0 },
             count: self.count,
@@ -374,7 +395,7 @@ impl PathBatch {
             resume: is_resumed.into(),
             ..tables.parameters(query, cache)
         };
-        parameters.write(&mut self.input.bytes_mut()[..PARAMETERS_BYTES as usize]);
+        parameters.write(self.parameters.bytes_mut());
     }
 
     /// Tells whether another dispatch must resume some of the lookups: the kernel has counted them, for a

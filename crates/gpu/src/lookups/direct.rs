@@ -71,7 +71,7 @@ impl Mirrored<'_> {
         let shape = BatchShape::of_names(names.names(), directories.len());
         let wanted = ColumnSet::ENTRIES;
         let mut batch = PathBatch::new(self.device(), self.kernels(), shape, wanted)?;
-        batch.set_names(names, directories, self.packers());
+        batch.set_names(names, directories, self.packers())?;
         self.dispatch_directly(query, &mut batch)?;
         Ok((batch.results(self.device())?, batch.requests(self.device())?))
     }
@@ -85,7 +85,7 @@ impl Mirrored<'_> {
         let paths: PathSet = paths.iter().collect();
         let paths = paths.view();
         let mut batch = PathBatch::new(self.device(), self.kernels(), BatchShape::of(paths), wanted)?;
-        batch.set_paths(paths, self.packers());
+        batch.set_paths(paths, self.packers())?;
         self.dispatch_directly(query, &mut batch)?;
         Ok(batch)
     }

@@ -9,6 +9,7 @@ mod batch_pool;
 pub(crate) mod below;
 mod direct;
 pub(crate) mod find;
+mod input;
 pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod mirrored;

@@ -160,8 +160,8 @@ impl<'v> Mirrored<'v> {
         }
     }
 
-    /// Packs a batch, refreshes the mirror and submits it. Threads pack at the same time; the state is locked
-    /// for the rest only.
+    /// Packs a batch, begins its upload, refreshes the mirror and submits it. Threads pack at the same time;
+    /// the state is locked for the refresh and the submission only.
     fn submit_to_device<'m>(
         &'m self,
         options: &ResolveOptions,
@@ -170,11 +170,12 @@ impl<'v> Mirrored<'v> {
         mut batch: PathBatch,
         share: PoolShare<'m>,
     ) -> Option<Submission<'m>> {
-        match (asked, found) {
+        let packed = match (asked, found) {
             (Asked::Paths(paths), _) => batch.set_paths(paths, self.packers()),
             (Asked::Names(names), Some(found)) => batch.set_names(names, found.inos(), self.packers()),
             (Asked::Names(_), None) => return None,
-        }
+        };
+        packed.and_then(|()| batch.begin_upload()).map_err(|error| self.fail(error)).ok()?;
         let query = self.query(options);
         self.state().attempt(|mirror, watch| {
             let before = mirror.generation();
@@ -349,9 +350,10 @@ pub(crate) fn next_batch(paths: Paths<'_>, most_paths: usize, most_text: usize) 
 mod tests {
     use super::*;
     use crate::gpu::Gpu;
+    use crate::kernels::context::{GpuOptions, Probes};
     use crate::lookups::mirrored::MirrorOptions;
     use crate::vulkan::{Choice, fail_call};
-    use lanefs::{Caller, CreateOptions, EngineExt, RenameMode, Volume};
+    use lanefs::{Caller, Column, Columns, CreateOptions, EngineExt, RenameMode, Volume};
 
     #[test]
     fn a_submission_that_is_not_the_last_ends_with_a_block_of_answers() {
@@ -399,5 +401,63 @@ mod tests {
         assert!(is_stale(&found));
         let again = find();
         assert!(again.inos() != found.inos() && !is_stale(&again));
+    }
+
+    #[test]
+    fn a_stale_batch_whose_upload_has_begun_answers_other_names() {
+        const FILES: usize = 1000;
+        fail_call(None);
+        let options = GpuOptions { own_memory: true, probes: Probes::None, ..GpuOptions::default() };
+        let gpu = Gpu::open_with(&options).expect("a Vulkan device");
+        let options = CreateOptions { size: 16 << 20, ..CreateOptions::default() };
+        let volume = Volume::create_memory(&options).expect("a volume");
+        volume.mkdir_all("/a", 0o755).expect("a directory");
+        volume.mkdir_all("/b", 0o755).expect("a directory");
+        for number in 0..FILES {
+            volume.write_file(format!("/b/{number:04}"), b"").expect("a file");
+        }
+        let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+        let options = ResolveOptions::default();
+        let names = |dir: &str, first: usize| {
+            lanefs::PathSet::under(dir, (first..first + FILES).map(|number| format!("{number:04}")))
+        };
+        mirrored.resolve_batch(&options, &["/"]).expect("a refresh");
+        // Answers the names under a directory, some of which are not there. Returns the copies by a queue of
+        // their own, and whether the batch was stale.
+        let ask = |dir: &str, first: usize, is_late: bool| {
+            let names = names(dir, first);
+            let asked = Asked::Names(names.view());
+            let found = mirrored.find_directories(&options, names.view()).expect("directories");
+            if is_late {
+                let (root, caller) = (volume.root(), Caller::OWNER);
+                volume.rename_at(&caller, root, b"a", root, b"c", RenameMode::Replace).expect("a rename");
+            }
+            let before = gpu.context.device.copies_submitted();
+            let submission =
+                mirrored.submit_for(&options, ColumnSet::ENTRIES, asked, Some(&found), WhenScarce::Wait);
+            let submission = submission.expect("a submission");
+            let (copies, is_stale) = (gpu.context.device.copies_submitted() - before, submission.is_stale);
+            let (list, report) = mirrored.pending(&options, asked, submission).wait().expect("answers");
+            let paths = names.view().to_paths();
+            let paths: Vec<&[u8]> = paths.view().iter().collect();
+            assert!(list == volume.resolve_batch(&options, &paths).expect("answers"), "{dir}, {first}");
+            assert_eq!(report.by_host == 0, !is_stale, "{dir}, {first}");
+            (copies, is_stale)
+        };
+        assert_eq!(ask("/b", 0, false), (1, false));
+        // The buffers of the first batch, then once more.
+        assert_eq!(ask("/b", 500, true), (1, true));
+        assert_eq!(ask("/b", 250, false), (1, false));
+        assert_eq!(mirrored.failure(), None);
+        // A small batch has one queue, and paths that stay are copied once, by that queue.
+        let before = gpu.context.device.copies_submitted();
+        mirrored.resolve_batch(&options, &["/b/0001", "/c"]).expect("answers");
+        let paths: lanefs::PathSet = (0..FILES).map(|number| format!("/b/{number:04}")).collect();
+        let mut kept = mirrored.keep(&options, &paths).expect("kept");
+        for _ in 0..2 {
+            let mut inos = Columns::of(&[Column::Ino]);
+            assert_eq!(kept.resolve_into(&mut inos.rows(FILES)).expect("answers").by_device, FILES as u64);
+        }
+        assert_eq!(gpu.context.device.copies_submitted(), before);
     }
 }

@@ -171,13 +171,14 @@ fn whichever_stage_fails_the_callers_beside_get_the_answers_of_the_cpu_engine() 
     const CALLERS: usize = 4;
     let volume = volume();
     fail_call(None);
-    // Paths and answers are copied, as on a device with memory of its own.
+    // Paths and answers are copied, as on a device with memory of its own, and the paths by its queue for
+    // copies: all batches are large enough.
     let probes = Probes::None;
     let gpu = Gpu::open_with(&GpuOptions { guards: true, own_memory: true, probes, ..GpuOptions::default() });
     let gpu = gpu.expect("a Vulkan device");
     let options = ResolveOptions { attributes: true, ..ResolveOptions::default() };
     let batches: [Vec<String>; CALLERS] = std::array::from_fn(|caller| {
-        (0..60 + 500 * caller).map(|number| format!("/file {}", number * (caller + 1) % 70)).collect()
+        (0..600 + 500 * caller).map(|number| format!("/file {}", number * (caller + 1) % 70)).collect()
     });
     let expected = batches.each_ref().map(|paths| volume.resolve_batch(&options, paths).expect("answers"));
     // Returns the call of the first caller that failed.

@@ -33,13 +33,7 @@ impl Allocation {
             device.export_functions()?;
         }
         self.is_used_again = !is_exportable && bytes <= SPARE_BYTES;
-        let mut create = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
-        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
-        if is_exportable {
-            create = create.push_next(&mut external);
-        }
-        // SAFETY: sound, the device lives.
-        self.raw = unsafe { device.raw.create_buffer(&create, None) }.during(OPERATION)?;
+        self.raw = create_buffer(device, bytes, is_exportable)?;
         self.capacity = bytes;
         // SAFETY: sound, the buffer is the device's.
         let needs = unsafe { device.raw.get_buffer_memory_requirements(self.raw) };
@@ -108,6 +102,21 @@ impl Allocation {
         }
         outcome
     }
+}
+
+/// Creates a buffer without memory, for all queues of the device. One that can be exported is for the queue
+/// that gives it to other programs and takes it back.
+fn create_buffer(device: &Device, bytes: u64, is_exportable: bool) -> Result<vk::Buffer> {
+    let create = vk::BufferCreateInfo::default().size(bytes).usage(USAGE);
+    let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HANDLE);
+    let families = device.two_families();
+    let create = match &families {
+        _ if is_exportable => create.push_next(&mut external),
+        Some(both) => create.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(both),
+        None => create,
+    };
+    // SAFETY: sound, the device lives, and the arguments live until the call returns.
+    unsafe { device.raw.create_buffer(&create, None) }.during(OPERATION)
 }
 
 impl Device {

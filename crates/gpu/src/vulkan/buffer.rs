@@ -36,8 +36,7 @@ impl Buffer {
         Ok(Buffer::of(device, allocation, len))
     }
 
-    /// Makes a buffer whose memory no other one has before or after it: for another queue than the one for
-    /// kernels, or for another program.
+    /// Makes a buffer whose memory no other one has before or after it: for files, or for another program.
     ///
     /// # Errors
     /// As [`new`](Self::new).

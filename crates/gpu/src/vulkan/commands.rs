@@ -33,8 +33,9 @@ impl Commands {
         Self::of(device, QueueUse::Kernels)
     }
 
-    /// Makes commands that only copy, beside kernels. No commands of [`new`](Self::new) may use their
-    /// buffers.
+    /// Makes commands that only copy, beside kernels. No order between them and commands of
+    /// [`new`](Self::new) on the same bytes but waits: of the host for either, or of
+    /// [kernels](Self::submit_after) for these. A buffer that can be exported is for one of the two.
     ///
     /// # Errors
     /// An error of the driver.
@@ -88,7 +89,16 @@ impl Commands {
     /// # Errors
     /// An error of the device.
     pub(crate) fn submit(&mut self) -> Result<u64> {
-        self.submission = self.device.submit(self.queue, self.raw, None)?;
+        self.submit_after(None)
+    }
+
+    /// As [`submit`](Self::submit); the kernels, but not the copies and fills before them, wait on the device
+    /// for a submission of [copies](Self::of_copies).
+    ///
+    /// # Errors
+    /// An error of the device.
+    pub(crate) fn submit_after(&mut self, copies: Option<u64>) -> Result<u64> {
+        self.submission = self.device.submit(self.queue, self.raw, copies, None)?;
         Ok(self.submission)
     }
 
@@ -98,7 +108,7 @@ impl Commands {
     /// An error of the device.
     pub(crate) fn submit_raising(&mut self, timeline: &mut SharedTimeline) -> Result<u64> {
         debug_assert_eq!(self.queue, QueueUse::Copies, "its owner waits for copies only");
-        self.submission = self.device.submit(self.queue, self.raw, Some(timeline.next()))?;
+        self.submission = self.device.submit(self.queue, self.raw, None, Some(timeline.next()))?;
         timeline.rise();
         Ok(self.submission)
     }

@@ -19,11 +19,18 @@ use std::sync::{Arc, OnceLock};
 const WAIT_NS: u64 = 1_000_000_000;
 const WAITS: u32 = 600;
 
+/// Bytes of an upload from which on the queue for copies makes it: 20 us of a PCIe 5 link. A wait of one
+/// queue for another takes some ten microseconds, so a smaller one is there sooner by the queue of kernels.
+const BESIDE_BYTES: u64 = 1 << 20;
+
+/// The same for tests of own memory, whose batches are small: they have both kinds.
+const BESIDE_BYTES_TESTED: u64 = 4 << 10;
+
 /// Devices that hang. They may still read and write the memory that they were given, so nothing of theirs is
 /// ever freed.
 static HUNG: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
-/// Use of a queue. Memory belongs to one of them.
+/// Use of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueUse {
     /// Kernels, and copies beside them.
@@ -48,6 +55,8 @@ pub(crate) struct Device {
     pub(crate) is_guarded: bool,
     /// The host does not map the device's own memory.
     pub(crate) has_own_memory: bool,
+    /// Bytes of an upload for kernels from which on the queue for copies makes it; `None` with one queue.
+    pub(crate) beside_from: Option<u64>,
     /// Submissions end at once and do nothing, so that a benchmark times the host alone.
     #[cfg(any(test, feature = "_testing"))]
     pub(crate) is_idle: AtomicBool,
@@ -134,6 +143,7 @@ impl Device {
         // From here on `drop` frees the handles.
         let mut device = Device {
             has_own_memory: own_memory || info.kind == DeviceKind::Discrete,
+            beside_from: beside_from(own_memory, &families),
             raw,
             physical,
             info,
@@ -184,6 +194,12 @@ impl Device {
         self.queues[self.number(of)].family
     }
 
+    /// Returns the families of both queues, where they are two.
+    pub(super) fn two_families(&self) -> Option<[u32; 2]> {
+        let families = [QueueUse::Kernels, QueueUse::Copies].map(|of| self.family(of));
+        (families[0] != families[1]).then_some(families)
+    }
+
     /// Returns the functions that export memory.
     ///
     /// # Errors
@@ -201,7 +217,8 @@ impl Device {
     }
 
     /// Submits commands; returns the number of the submission to this queue. Later submissions to it begin
-    /// after the barriers of these commands. Their end raises another timeline to a value, if one is given.
+    /// after the barriers of these commands. Kernels among them begin after a submission of copies, if one is
+    /// given. Their end raises another timeline to a value, if one is given.
     ///
     /// # Errors
     /// An error of the device.
@@ -209,6 +226,7 @@ impl Device {
         &self,
         of: QueueUse,
         commands: vk::CommandBuffer,
+        copies: Option<u64>,
         raised: Option<(vk::Semaphore, u64)>,
     ) -> Result<u64> {
         self.check()?;
@@ -226,9 +244,18 @@ impl Device {
         let (commands, value, count) = ([commands], submitted[number] + 1, 1 + usize::from(raised.is_some()));
         let (also, its_value) = raised.unwrap_or_default();
         let (signals, values) = ([queue.timeline, also], [value, its_value]);
-        let mut timeline =
-            vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values[..count]);
+        let awaited = self.number(QueueUse::Copies);
+        debug_assert!(copies.is_none_or(|copies| copies <= submitted[awaited]), "copies never submitted");
+        let waits = usize::from(copies.is_some());
+        let (before, reached) = ([self.queues[awaited].timeline], [copies.unwrap_or(0)]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&reached[..waits])
+            .signal_semaphore_values(&values[..count]);
+        // Kernels alone read what such copies have written.
+        let stages = [vk::PipelineStageFlags::COMPUTE_SHADER];
         let submit = vk::SubmitInfo::default()
+            .wait_semaphores(&before[..waits])
+            .wait_dst_stage_mask(&stages[..waits])
             .command_buffers(&commands)
             .signal_semaphores(&signals[..count])
             .push_next(&mut timeline);
@@ -236,6 +263,12 @@ impl Device {
         unsafe { self.raw.queue_submit(queue.raw, &[submit], vk::Fence::null()) }.during(OPERATION)?;
         submitted[number] = value;
         Ok(value)
+    }
+
+    /// Returns the number of submissions of copies so far.
+    #[cfg(test)]
+    pub(crate) fn copies_submitted(&self) -> u64 {
+        self.submitted.lock()[self.number(QueueUse::Copies)]
     }
 
     /// Waits until the driver has done all that was submitted for a use, and raised all semaphores.
@@ -351,6 +384,14 @@ impl Device {
         // The sort is stable: a driver lists the kinds that are faster first.
         kinds.sort_by_key(|kind| !flags(*kind).contains(better));
         kinds
+    }
+}
+
+/// Returns the bytes from which on the queue for copies makes an upload, with queues of these families.
+fn beside_from(own_memory: bool, families: &[u32]) -> Option<u64> {
+    match own_memory {
+        true => Some(BESIDE_BYTES_TESTED),
+        false => (families.len() > 1).then_some(BESIDE_BYTES),
     }
 }
 

@@ -64,6 +64,11 @@ impl Staged {
         self.buffer.len
     }
 
+    /// Tells whether a copy brings the bytes from one side to the other.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.host.is_some()
+    }
+
     /// Address for kernels.
     pub(crate) fn address(&self) -> u64 {
         self.buffer.address

@@ -1,6 +1,7 @@
 //! Khronos' validation layers check the use of Vulkan, in a process of their own: they print nothing for
 //! right use, and something for wrong use.
 
+use crate::own_memory::SWITCH;
 use crate::support::{cached, fill, open, options, questions};
 use ash::vk;
 use lanefs::bulk::{DirEngine, LookupRequest};
@@ -110,12 +111,13 @@ fn misuse() {
     }
 }
 
-/// Returns the complaints of the layers about a process.
-fn complaints(what: &str) -> Vec<String> {
+/// Returns the complaints of the layers about a process, on a device whose memory the host maps or does not.
+fn complaints(what: &str, own_memory: bool) -> Vec<String> {
     let child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "validation::the_layers_have_nothing_to_say", "--nocapture"])
         .env(AGAIN, what)
         .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+        .envs(own_memory.then_some((SWITCH, "1")))
         .output()
         .expect("run");
     let text = String::from_utf8_lossy(&[child.stdout, child.stderr].concat()).into_owned();
@@ -133,6 +135,9 @@ fn the_layers_have_nothing_to_say() {
         Ok(_) => return misuse(),
         Err(_) => {}
     }
-    assert!(!complaints("misuse").is_empty(), "the layers are not at work (Debian: vulkan-validationlayers)");
-    assert_eq!(complaints("work"), [""; 0]);
+    let of_misuse = complaints("misuse", false);
+    assert!(!of_misuse.is_empty(), "the layers are not at work (Debian: vulkan-validationlayers)");
+    for own_memory in [false, true] {
+        assert_eq!(complaints("work", own_memory), [""; 0], "own memory: {own_memory}");
+    }
 }

@@ -84,7 +84,7 @@ fn one_row(bench: &GpuBench, row: &str, lane: &Lane, paths: &PathSet) -> Result<
     let has_device = gpu.info().kind != DeviceKind::Software || paths.len() <= MOST_SOFTWARE_PATHS;
     let all = [EngineChoice::Auto, EngineChoice::Cpu, EngineChoice::Gpu].map(Chosen);
     let all: Vec<&Chosen> = all.iter().filter(|chosen| has_device || chosen.0 != EngineChoice::Gpu).collect();
-    bench.costs(row, &all, paths.len(), |chosen| ask(gpu, lane, chosen.0, paths, &bench.stop))
+    bench.costs_either_way(row, &all, paths.len(), |chosen| ask(gpu, lane, chosen.0, paths, &bench.stop))
 }
 
 /// Resolves all paths by a choice of engine, from its start to its end. The host's caches have the paths and
