@@ -175,6 +175,8 @@ impl Engine for Host {
             RenameMode::Replace => RenameFlags::empty(),
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             RenameMode::Exchange => RenameFlags::EXCHANGE,
+            RenameMode::Whiteout => RenameFlags::WHITEOUT,
+            RenameMode::NoReplaceWhiteout => RenameFlags::NOREPLACE | RenameFlags::WHITEOUT,
         };
         let _as = As::caller(caller)?;
         rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(error)
