@@ -1,5 +1,5 @@
-//! A mounted volume as the upper directory of overlayfs, which is strict about such a file system: it must have
-//! `trusted.` attributes, types in listings, files without a name, and renames that leave whiteouts.
+//! A mounted volume as the upper directory of overlayfs, which demands much of such a file system: extended
+//! attributes, types in listings, files without a name, and renames that leave whiteouts.
 
 use crate::posix::support::{Mounted, host_directory, names};
 use std::collections::BTreeSet;
@@ -7,6 +7,20 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Environment of the run in a user namespace.
+const IN_NAMESPACE: &str = "LANEFS_TEST_IN_NAMESPACE";
+/// Arguments of unshare(1) for namespaces of users and mounts, in which the caller is root.
+const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--mount"];
+
+/// Returns an option of the overlay, and the attribute by which it hides a directory. Root of a user
+/// namespace may not set `trusted.` attributes.
+fn kind_of_attributes() -> (&'static str, &'static str) {
+    match std::env::var_os(IN_NAMESPACE) {
+        Some(_) => (",userxattr", "user.overlay.opaque"),
+        None => ("", "trusted.overlay.opaque"),
+    }
+}
 
 /// An overlay of a directory of the host (lower) and a mounted volume (upper).
 struct Overlay<'m> {
@@ -25,7 +39,7 @@ impl<'m> Overlay<'m> {
     fn mount(&self) {
         let [lower, upper, work] = [self.lower.to_owned(), self.on.path("upper"), self.on.path("work")]
             .map(|path| path.display().to_string());
-        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}{}", kind_of_attributes().0);
         let mut mount = Command::new("mount");
         mount.args(["-t", "overlay", "overlay", "-o", &options]).arg(&self.merged);
         let done = mount.output().expect("mount(8)");
@@ -116,11 +130,29 @@ fn an_overlay_has_a_mounted_volume_as_its_upper_directory() {
         must_be_whiteout(&m.path("upper").join(hidden));
     }
     let mut opaque = [0; 8];
-    let length = rustix::fs::getxattr(m.path("upper/gone"), "trusted.overlay.opaque", &mut opaque[..]);
+    let length = rustix::fs::getxattr(m.path("upper/gone"), kind_of_attributes().1, &mut opaque[..]);
     assert_eq!(length.map(|length| &opaque[..length]), Ok(&b"y"[..]));
     assert_eq!(names(lower).len(), 7, "the lower directory is as it was");
     overlay.mount();
     as_it_is_left();
     drop(overlay);
     m.end();
+}
+
+#[test]
+fn root_of_a_user_namespace_mounts_an_overlay_on_its_volume() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(NAMESPACES);
+        command
+    };
+    if !unshare().arg("true").output().is_ok_and(|done| done.status.success()) {
+        eprintln!("not tried: this host gives no user namespaces");
+        return;
+    }
+    let mut child = unshare();
+    child.arg(std::env::current_exe().expect("this program")).env(IN_NAMESPACE, "1");
+    child.args(["--exact", "posix::overlay::an_overlay_has_a_mounted_volume_as_its_upper_directory"]);
+    let done = child.output().expect("unshare(1)");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
