@@ -34,6 +34,8 @@ pub enum Bug {
     NoReplaceReplaces,
     /// An exchange does nothing.
     ExchangeForgets,
+    /// A rename leaves nothing where it should leave a whiteout.
+    WhiteoutForgotten,
     /// chmod drops the sticky bit.
     ChmodDropsSticky,
     /// Times lose their nanoseconds.
@@ -66,7 +68,7 @@ pub enum Bug {
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Bug; 25] = [
+    pub const ALL: [Bug; 26] = [
         Bug::ReplacedKeepsLink,
         Bug::ListSkips,
         Bug::ListRepeats,
@@ -78,6 +80,7 @@ impl Bug {
         Bug::HoleTooLong,
         Bug::NoReplaceReplaces,
         Bug::ExchangeForgets,
+        Bug::WhiteoutForgotten,
         Bug::ChmodDropsSticky,
         Bug::TimesInSeconds,
         Bug::FollowsLastLink,
@@ -347,6 +350,7 @@ impl Engine for Buggy {
         };
         let mode = match mode {
             RenameMode::NoReplace if self.has(Bug::NoReplaceReplaces) => RenameMode::Replace,
+            RenameMode::Whiteout if self.has(Bug::WhiteoutForgotten) => RenameMode::Replace,
             RenameMode::Exchange
                 if self.has(Bug::ExchangeForgets)
                     && self.inner.lookup(&caller, from.0, from.1).is_ok()

@@ -350,7 +350,7 @@ impl Volume {
     /// # Errors
     /// [`Code::NotFound`]; [`Code::Exists`] (no-replace); [`Code::Invalid`] for a directory into itself;
     /// [`Code::NotEmpty`], [`Code::IsDirectory`], [`Code::NotDirectory`] for a new name that cannot be
-    /// replaced.
+    /// replaced; [`Code::NoSpace`] where a whiteout finds none, and where the new name does.
     pub fn rename_at(
         &self,
         caller: &Caller,
@@ -360,10 +360,26 @@ impl Volume {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
+        self.rename_for(caller, caller, (from, name), (to, new_name), mode)
+    }
+
+    /// Renames as [`rename_at`](Self::rename_at); a whiteout that stays belongs to `maker`. So a service whose
+    /// client has checked permissions renames as the owner of the volume on behalf of a user.
+    ///
+    /// # Errors
+    /// Those of [`rename_at`](Self::rename_at), for `caller`.
+    pub fn rename_for(
+        &self,
+        caller: &Caller,
+        maker: &Caller,
+        (from, name): (Ino, &[u8]),
+        (to, new_name): (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
         let source = namespace::RenameSide { dir: from.0, name };
         let target = namespace::RenameSide { dir: to.0, name: new_name };
         let inodes = [self.named_inode(from, name), self.named_inode(to, new_name)];
-        self.change_names(|edit| namespace::rename(edit, caller, &source, &target, mode))?;
+        self.change_names(|edit| namespace::rename(edit, caller, maker, &source, &target, mode))?;
         self.notify(&[Changed::Name { dir: from, name }, Changed::Name { dir: to, name: new_name }]);
         self.notify(&[Changed::Inode(from), Changed::Inode(to)]);
         inodes.iter().flatten().for_each(|ino| self.notify(&[Changed::Inode(*ino)]));

@@ -269,7 +269,8 @@ fn rename(
             }
         }
     }
-    namespace::rename(edit, &Caller::OWNER, &side(dir, name), &side(to_dir, new_name), mode)?;
+    let owner = &Caller::OWNER;
+    namespace::rename(edit, owner, owner, &side(dir, name), &side(to_dir, new_name), mode)?;
     notes.name(dir, name);
     notes.name(to_dir, new_name);
     Ok(())

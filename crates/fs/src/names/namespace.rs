@@ -1,6 +1,6 @@
 //! Changes of names: create, link, unlink, rename.
 
-use super::dir::{self, Name, Region};
+use super::dir::{self, Dentry, Name, Region};
 use super::lookup::check_name;
 use super::orphans;
 use crate::attempt::Core;
@@ -13,6 +13,10 @@ use crate::vocabulary::error::Outcome;
 use crate::vocabulary::types::{Caller, RenameMode};
 use lanefs_format::{Code, FileKind, MAX_SYMLINK, inode as f};
 use lanefs_store::Fault;
+
+/// Device number of a whiteout (`WHITEOUT_DEV` of Linux), and its permissions.
+const WHITEOUT_DEVICE: u64 = 0;
+const WHITEOUT_PERM: u16 = 0;
 
 fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
@@ -47,6 +51,21 @@ fn may_create<'v, 'n>(
     Ok((node, name, region))
 }
 
+/// Makes an inode in a directory, without an entry there.
+fn make<'v>(
+    edit: &mut Edit<'v>,
+    caller: &Caller,
+    parent: Inode<'v>,
+    kind: FileKind,
+    perm: u16,
+    rdev: u64,
+) -> Outcome<Inode<'v>> {
+    let (uid, gid, perm) = perm::ownership(caller, &parent, kind, perm);
+    let flags = parent.inherited(kind);
+    let new = NewInode { kind, perm, uid, gid, rdev, parent: parent.ino, flags, content: b"" };
+    lists::make_in(edit, parent, &new)
+}
+
 /// Makes an inode with one name.
 pub(crate) fn create<'v>(
     edit: &mut Edit<'v>,
@@ -58,14 +77,13 @@ pub(crate) fn create<'v>(
     rdev: u64,
 ) -> Outcome<Inode<'v>> {
     let (parent, name, region) = may_create(edit, caller, dir, name)?;
-    let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+    // A whiteout leads to no device, so every user may make one, as in Linux.
+    let is_whiteout = kind == FileKind::CharDevice && rdev == WHITEOUT_DEVICE;
+    let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) && !is_whiteout;
     if is_device && perm::checked(caller).is_some() {
         return Err(Code::NotPermitted.into());
     }
-    let (uid, gid, perm) = perm::ownership(caller, &parent, kind, perm);
-    let flags = parent.inherited(kind);
-    let new = NewInode { kind, perm, uid, gid, rdev, parent: dir, flags, content: b"" };
-    let node = lists::make_in(edit, parent, &new)?;
+    let node = make(edit, caller, parent, kind, perm, rdev)?;
     region.prefetch_first(edit.core);
     dir::insert(edit, parent, name, node.ino, kind)?;
     if kind == FileKind::Directory {
@@ -85,11 +103,7 @@ pub(crate) fn create_unnamed<'v>(
     let parent = Inode::directory(edit.core, dir)?;
     must_have_a_name(&parent)?;
     access(edit.core, caller, &parent, WRITE | SEARCH)?;
-    let kind = FileKind::File;
-    let (uid, gid, perm) = perm::ownership(caller, &parent, kind, perm);
-    let flags = parent.inherited(kind);
-    let new = NewInode { kind, perm, uid, gid, rdev: 0, parent: dir, flags, content: b"" };
-    let node = lists::make_in(edit, parent, &new)?;
+    let node = make(edit, caller, parent, FileKind::File, perm, 0)?;
     orphans::list(edit, node)?;
     Ok(node)
 }
@@ -241,9 +255,28 @@ pub(crate) struct RenameSide<'n> {
     pub(crate) name: &'n [u8],
 }
 
+/// Takes away the old name of a rename, or gives it to a whiteout of `maker`.
+fn leave<'v>(
+    edit: &mut Edit<'v>,
+    maker: &Caller,
+    dir: Inode<'v>,
+    old: Dentry<'v>,
+    mode: RenameMode,
+) -> Outcome<()> {
+    if !mode.leaves_whiteout() {
+        return dir::remove(edit, dir, old);
+    }
+    let kind = FileKind::CharDevice;
+    let whiteout = make(edit, maker, dir, kind, WHITEOUT_PERM, WHITEOUT_DEVICE)?;
+    dir::replace(edit, old, whiteout.ino, kind);
+    Ok(())
+}
+
+/// Renames as far as `caller` may. A whiteout that stays belongs to `maker`; it needs no further permission.
 pub(crate) fn rename(
     edit: &mut Edit<'_>,
     caller: &Caller,
+    maker: &Caller,
     from: &RenameSide<'_>,
     to: &RenameSide<'_>,
     mode: RenameMode,
@@ -256,16 +289,16 @@ pub(crate) fn rename(
         return Err(Code::Busy.into());
     }
     if is_dots(to.name) {
-        return Err(if mode == RenameMode::NoReplace { Code::Exists } else { Code::Busy }.into());
+        return Err(if mode.needs_free_name() { Code::Exists } else { Code::Busy }.into());
     }
     check_name(from.name)?;
     let (old, new) = (Name::new(edit.core.seed, from.name), Name::new(edit.core.seed, to.name));
     let source = dir::find(edit.core, &source_dir, old)?.ok_or(Code::NotFound)?;
     check_name(to.name)?;
     let target = dir::find(edit.core, &target_dir, new)?;
-    match (mode, target.is_some()) {
-        (RenameMode::NoReplace, true) => return Err(Code::Exists.into()),
-        (RenameMode::Exchange, false) => return Err(Code::NotFound.into()),
+    match target {
+        Some(_) if mode.needs_free_name() => return Err(Code::Exists.into()),
+        None if mode == RenameMode::Exchange => return Err(Code::NotFound.into()),
         _ => {}
     }
     let moved = Inode::load(edit.core, source.ino())?;
@@ -280,7 +313,7 @@ pub(crate) fn rename(
         may_move(edit.core, caller, &moved, from.dir != to.dir)?;
         // The new entry comes first: it must not overwrite the old one, which a rollback restores.
         dir::insert(edit, target_dir, new, moved.ino, moved_kind)?;
-        dir::remove(edit, source_dir, source)?;
+        leave(edit, maker, source_dir, source, mode)?;
         return finish(edit, moved, source_dir, target_dir);
     };
     let other = Inode::load(edit.core, target.ino())?;
@@ -312,7 +345,7 @@ pub(crate) fn rename(
         return Err(Code::NotEmpty.into());
     }
     dir::replace(edit, target, moved.ino, moved_kind);
-    dir::remove(edit, source_dir, source)?;
+    leave(edit, maker, source_dir, source, mode)?;
     if other_kind == FileKind::Directory {
         add_links(edit, target_dir, -1)?;
     }

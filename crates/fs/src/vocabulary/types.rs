@@ -173,7 +173,7 @@ impl Caller {
     }
 }
 
-/// Behaviour of a rename to an existing name.
+/// Behaviour of a rename to an existing name, and of what it leaves at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
     /// Replaces the inode, as `rename(2)`.
@@ -182,6 +182,33 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two inodes (`RENAME_EXCHANGE`); both must exist.
     Exchange,
+    /// Replaces the inode, and leaves a whiteout at the old name (`RENAME_WHITEOUT`): a character device of
+    /// number 0 without permissions, by which overlayfs hides a name of a lower layer. Two names of one inode
+    /// stay as they are.
+    Whiteout,
+    /// Leaves a whiteout as [`Whiteout`](Self::Whiteout), and fails as [`NoReplace`](Self::NoReplace).
+    NoReplaceWhiteout,
+}
+
+impl RenameMode {
+    /// All modes, in the order of their numbers.
+    pub const ALL: [RenameMode; 5] = [
+        RenameMode::Replace,
+        RenameMode::NoReplace,
+        RenameMode::Exchange,
+        RenameMode::Whiteout,
+        RenameMode::NoReplaceWhiteout,
+    ];
+
+    /// Returns true where the new name must not exist.
+    pub fn needs_free_name(self) -> bool {
+        matches!(self, RenameMode::NoReplace | RenameMode::NoReplaceWhiteout)
+    }
+
+    /// Returns true where the old name becomes that of a whiteout.
+    pub fn leaves_whiteout(self) -> bool {
+        matches!(self, RenameMode::Whiteout | RenameMode::NoReplaceWhiteout)
+    }
 }
 
 /// Rule by which reading changes times of access.

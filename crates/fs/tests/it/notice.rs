@@ -42,6 +42,10 @@ fn every_change_is_told_once_it_has_succeeded() {
     assert_eq!(take(), [inode(file), inode(file)]);
     volume.rename_at(caller, root, b"g", root, b"h", RenameMode::Replace).expect("renamed");
     assert_eq!(take(), [name("g"), name("h"), inode(root), inode(root), inode(file)]);
+    volume.rename_at(caller, root, b"h", root, b"w", RenameMode::Whiteout).expect("renamed");
+    assert_eq!(take(), [name("h"), name("w"), inode(root), inode(root), inode(file)]);
+    volume.rename_at(caller, root, b"w", root, b"h", RenameMode::Replace).expect("renamed");
+    take();
     volume.create_file(caller, root, b"i", 0o644).expect("created");
     take();
     volume.rename_at(caller, root, b"i", root, b"h", RenameMode::Replace).expect("renamed");

@@ -363,3 +363,44 @@ fn what_is_made_in_a_set_group_id_directory_has_its_group() {
     let made = v.create_file(&caller, v.root(), b"f", 0o644);
     assert_eq!(code(made), Err(Code::AccessDenied));
 }
+
+#[test]
+fn a_rename_leaves_a_whiteout_of_its_caller_or_nothing_is_done() {
+    let v = &Volume::create_memory(&CreateOptions { size: 8 << 20, ..CreateOptions::default() })
+        .expect("a volume");
+    let root = v.root();
+    let d = dir(v, "d", 1, 0o2755);
+    let f = file(v, d, "0", 1, 0o644);
+    let whiteout = |number: u32| {
+        let (old, new) = (number.to_string(), (number + 1).to_string());
+        v.rename_at(&user(1), d, old.as_bytes(), d, new.as_bytes(), RenameMode::Whiteout)
+    };
+    whiteout(0).expect("rename");
+    let left = v.lookup(&OWNER, d, b"0").expect("lookup");
+    assert_eq!(left.1, FileKind::CharDevice);
+    let left = v.getattr(left.0).expect("getattr");
+    assert_eq!((left.perm, left.rdev, left.links, left.uid, left.gid), (0, 0, 1, 1, 1));
+    // A user who may not change the directory leaves none.
+    let stranger = v.rename_at(&user(2), d, b"1", root, b"x", RenameMode::Whiteout);
+    assert_eq!(code(stranger), Err(Code::AccessDenied));
+    let same = v.rename_at(&user(1), d, b"1", d, b"1", RenameMode::Whiteout);
+    assert_eq!((code(same), v.lookup(&OWNER, d, b"1").expect("lookup").0), (Ok(()), f));
+    // Each takes an inode, until there is none: then nothing is done.
+    let last = (1..).find(|number| match code(whiteout(*number)) {
+        Ok(()) => false,
+        Err(error) => {
+            assert_eq!(error, Code::NoSpace);
+            true
+        }
+    });
+    let last = last.expect("the volume is full");
+    let before = v.statfs().expect("statfs");
+    assert_eq!(code(whiteout(last)), Err(Code::NoSpace));
+    assert_eq!(v.lookup(&OWNER, d, last.to_string().as_bytes()).expect("lookup").0, f);
+    assert_eq!(code(v.lookup(&OWNER, d, (last + 1).to_string().as_bytes())), Err(Code::NotFound));
+    assert_eq!(v.statfs().expect("statfs").inodes, before.inodes);
+    assert!(v.check(false, &|_, _| ()).expect("check").findings.is_empty());
+    // A rename without a whiteout works on a full volume: it gives the name's space back.
+    v.rename_at(&OWNER, d, last.to_string().as_bytes(), d, b"0", RenameMode::Replace).expect("rename");
+    assert!(v.check(false, &|_, _| ()).expect("check").findings.is_empty());
+}

@@ -256,7 +256,7 @@ impl RequestService {
             opcode::RENAME | opcode::RENAME2 => {
                 let (name, new_name) = request.names(payload);
                 let flags = if request.opcode() == opcode::RENAME2 { request.u32(8) } else { 0 };
-                none(served.rename((node, name), (NodeId(request.u64(0)), new_name), flags))
+                none(served.rename(&by, (node, name), (NodeId(request.u64(0)), new_name), flags))
             }
             _ => Err(Errno::ENOSYS),
         }

@@ -57,7 +57,7 @@ as_other! {
     Code as u8: |value| value.number(), |taken| Code::from_number(taken);
     RenameMode as u8:
         |value| *value as u8,
-        |taken| [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange].get(usize::from(taken)).copied();
+        |taken| RenameMode::ALL.get(usize::from(taken)).copied();
     XattrMode as u8:
         |value| *value as u8,
         |taken| [XattrMode::Set, XattrMode::Create, XattrMode::Replace].get(usize::from(taken)).copied();
@@ -345,7 +345,7 @@ mod tests {
             Applied { code: Code::Success, ino: Some(Ino(4)) },
         ]);
         comes_back(vec![b"a".to_vec(), Vec::new()]);
-        for mode in [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange] {
+        for mode in RenameMode::ALL {
             comes_back(mode);
         }
         for mode in [XattrMode::Set, XattrMode::Create, XattrMode::Replace] {

@@ -122,7 +122,8 @@ impl Served {
             let bits = if mode.mode & 0o170_000 == 0 { mode.mode | 0o100_000 } else { mode.mode };
             let kind = FileKind::from_mode(bits as u16).ok_or(Errno::EINVAL)?;
             let perm = masked_file(volume, requester, dir, mode)?;
-            let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+            // The volume lets every user make a whiteout, which is the character device 0.
+            let is_device = kind == FileKind::BlockDevice || kind == FileKind::CharDevice && rdev != 0;
             self.make(volume, requester, dir, is_device && !requester.is_root(), |identity| {
                 volume.mknod(identity, dir, name, kind, perm, rdev.into())
             })

@@ -75,3 +75,25 @@ fn a_stranger_to_the_group_of_a_directory_makes_no_program_for_it() {
     drop(dir);
     client.end();
 }
+
+#[test]
+fn a_whiteout_belongs_to_its_requester_or_to_the_group_of_the_directory() {
+    const RENAME_WHITEOUT: u32 = 4;
+    let client = Client::new(64 << 20);
+    client.mkdir(&User::ROOT, "dir", 0o700).expect("mkdir");
+    let by = Requester { uid: 1000, gid: 100, groups: Groups::Listed(&[]) };
+    let dir = client.walk("dir").expect("a directory");
+    for (perm, gid) in [(0o700, 100), (0o2700, 77)] {
+        client.make("dir/old", 0o644, b"text");
+        let set = SetAttr { gid: Some(77), perm: Some(perm), ..SetAttr::default() };
+        client.set(&User::ROOT, "dir", &set).expect("set");
+        // The client has permitted it, by whatever privilege: the directory is root's.
+        client.0.rename(&by, (dir.id, b"old"), (dir.id, b"new"), RENAME_WHITEOUT).expect("rename");
+        let left = client.stat("dir/old").expect("stat");
+        assert_eq!((left.perm, left.uid, left.gid), (0, 1000, gid), "{perm:o}");
+        client.unlink("dir/old").expect("unlink");
+        client.unlink("dir/new").expect("unlink");
+    }
+    drop(dir);
+    client.end();
+}

@@ -28,6 +28,7 @@ fn names() -> Vec<CrashOp> {
     let rename = |from: &str, to: &str, mode| CrashOp::Rename(path(from), path(to), mode);
     let replace = |from: &str, to: &str| rename(from, to, RenameMode::Replace);
     let exchange = |from: &str, to: &str| rename(from, to, RenameMode::Exchange);
+    let whiteout = |from: &str, to: &str| rename(from, to, RenameMode::Whiteout);
     let long = "/a/".to_owned() + &"n".repeat(200);
     vec![
         CrashOp::Create(path("/a/new")),
@@ -72,6 +73,9 @@ fn names() -> Vec<CrashOp> {
         exchange("/a/small", "/a/sub"),
         exchange("/a/sub", "/b/full"),
         exchange("/a/file", "/a/small"),
+        whiteout("/a/file", "/a/new"),
+        whiteout("/a/small", "/b/file"),
+        whiteout("/a/sub", "/b/moved"),
     ]
 }
 

@@ -169,7 +169,8 @@ fn long(random: &mut Seeded) -> CrashStep {
             }
         }
         17..=18 => {
-            let modes = [RenameMode::Replace, RenameMode::Replace, RenameMode::Exchange];
+            let modes =
+                [RenameMode::Replace, RenameMode::Replace, RenameMode::Exchange, RenameMode::Whiteout];
             CrashOp::Rename(path, other, *random.pick(&modes))
         }
         19 => CrashOp::Link(path, other),

@@ -175,6 +175,8 @@ impl Engine for Host {
             RenameMode::Replace => RenameFlags::empty(),
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             RenameMode::Exchange => RenameFlags::EXCHANGE,
+            RenameMode::Whiteout => RenameFlags::WHITEOUT,
+            RenameMode::NoReplaceWhiteout => RenameFlags::NOREPLACE | RenameFlags::WHITEOUT,
         };
         let _as = As::caller(caller)?;
         rustix::fs::renameat_with(self.fd(from.0)?, from.1, self.fd(to.0)?, to.1, flags).map_err(error)
@@ -300,27 +302,14 @@ impl Engine for Host {
 
     /// `mkdir -p`, component by component; where one of them cannot be made, none is.
     fn mkdir_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Stat> {
-        let mut so_far = b"/".to_vec();
-        let mut at = ROOT;
-        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        for (number, name) in names.clone().enumerate() {
-            so_far.extend(name);
-            match self.resolve(&Caller::OWNER, None, &so_far, true) {
-                Err(missing) if missing.code == Code::NotFound => {
-                    if names.clone().skip(number).any(|name| name.len() > MAX_NAME) {
-                        return Err(Code::NameTooLong.into());
-                    }
-                    self.mkdir(&Caller::OWNER, at, name, perm)?;
-                    at = self.resolve(&Caller::OWNER, None, &so_far, true)?;
-                }
-                other => at = other?,
+        let mut made = Vec::new();
+        let done = self.make_each(path, perm, &mut made);
+        if done.is_err() {
+            for (dir, name) in made.into_iter().rev() {
+                self.rmdir(&Caller::OWNER, dir, name)?;
             }
-            if self.kind(at)? != FileKind::Directory {
-                return Err(Code::NotDirectory.into());
-            }
-            so_far.push(b'/');
         }
-        self.stat(at)
+        done
     }
 
     fn remove_all(&mut self, caller: &Caller, dir: Handle, name: &[u8]) -> EngineResult<()> {
@@ -335,5 +324,38 @@ impl Engine for Host {
             return self.rmdir(caller, dir, name);
         }
         self.unlink(caller, dir, name)
+    }
+}
+
+impl Host {
+    /// Makes the missing directories of a path one by one. `made` gets the parent and the name of each.
+    fn make_each<'p>(
+        &mut self,
+        path: &'p [u8],
+        perm: u16,
+        made: &mut Vec<(Handle, &'p [u8])>,
+    ) -> EngineResult<Stat> {
+        let mut so_far = b"/".to_vec();
+        let mut at = ROOT;
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        for (number, name) in names.clone().enumerate() {
+            so_far.extend(name);
+            match self.resolve(&Caller::OWNER, None, &so_far, true) {
+                Err(missing) if missing.code == Code::NotFound => {
+                    if names.clone().skip(number).any(|name| name.len() > MAX_NAME) {
+                        return Err(Code::NameTooLong.into());
+                    }
+                    self.mkdir(&Caller::OWNER, at, name, perm)?;
+                    made.push((at, name));
+                    at = self.resolve(&Caller::OWNER, None, &so_far, true)?;
+                }
+                other => at = other?,
+            }
+            if self.kind(at)? != FileKind::Directory {
+                return Err(Code::NotDirectory.into());
+            }
+            so_far.push(b'/');
+        }
+        self.stat(at)
     }
 }

@@ -14,6 +14,7 @@
 //! * No creation time is compared.
 //! * Device nodes, `trusted.` attributes, ownership and callers need root: [`Host::limits`] says which of
 //!   them work.
+//! * overlayfs leaves no whiteouts of its users; [`Host::limits`] tries it.
 //! * tmpfs has no `ZERO_RANGE`; [`Host::limits`] tries it.
 
 mod calls;
@@ -88,6 +89,7 @@ impl Host {
             most_offset: 1 << 30,
             most_value: 150,
             devices: root && probe.as_ref().is_some_and(|p| can_make_devices(p.path())),
+            whiteouts: probe.as_ref().is_some_and(|p| can_leave_whiteouts(p.path())),
             trusted: root
                 && probe
                     .as_ref()
@@ -210,6 +212,17 @@ fn unprotected(what: &str) -> bool {
 }
 
 /// Containers often forbid device nodes even to root.
+fn can_leave_whiteouts(beside: &Path) -> bool {
+    use rustix::fs::{CWD, FileType, RenameFlags};
+    let (old, new) = (beside.with_extension("old"), beside.with_extension("new"));
+    let made = rustix::fs::mknodat(CWD, &old, FileType::RegularFile, Mode::RUSR, 0)
+        .and_then(|()| rustix::fs::renameat_with(CWD, &old, CWD, &new, RenameFlags::WHITEOUT));
+    for path in [&old, &new] {
+        let _ = rustix::fs::unlink(path);
+    }
+    made.is_ok()
+}
+
 fn can_make_devices(beside: &Path) -> bool {
     let path = beside.with_extension("device");
     let made = rustix::fs::mknodat(

@@ -64,11 +64,11 @@ impl Engine for Model {
         let made = match kind {
             FileKind::File => self.make_file(caller, dir, name, perm)?,
             FileKind::Directory | FileKind::Symlink => return Err(Code::Invalid.into()),
+            FileKind::CharDevice | FileKind::BlockDevice => {
+                self.make_device(caller, dir, name, (kind, rdev), perm)?
+            }
             _ => self.make(caller, dir, name, kind, perm, Body::Special)?,
         };
-        if matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
-            self.node_mut(made)?.rdev = rdev;
-        }
         self.stat_of(made)
     }
 

@@ -10,7 +10,7 @@
 //! | call | order |
 //! |---|---|
 //! | one component of a path | not a directory, no search permission, name too long, not found, then the link it may be |
-//! | create, mknod, mkdir, symlink | the walk's, exists (`.` and `..` too), no write permission, device without privilege |
+//! | create, mknod, mkdir, symlink | the walk's, exists (`.` and `..` too), no write permission, device (but a whiteout) without privilege |
 //! | link | as create, then `NotPermitted` for a directory |
 //! | unlink, rmdir | `.` and `..` (unlink: is a directory; rmdir: invalid, not empty), the walk's, not found, no write permission, sticky bit, wrong kind, not empty |
 //! | rename | `.` or `..` (busy; exists for no-replace), walk of the old name, its absence, walk of the new one, no-replace and it exists, exchange and it does not, loops, same inode (done), removal rights on the old, creation or removal rights and kinds on the new, write permission on a directory that gets a new parent, not empty |

@@ -32,14 +32,41 @@ impl Model {
         body: Body,
     ) -> EngineResult<Handle> {
         self.may_add(caller, dir, name)?;
-        let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-        if device && bound(caller).is_some() {
-            return Err(Code::NotPermitted.into());
-        }
+        self.make_unchecked(caller, dir, name, kind, perm, body)
+    }
+
+    /// Makes an inode with a name that is free, and that the caller may make.
+    pub(super) fn make_unchecked(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        body: Body,
+    ) -> EngineResult<Handle> {
         let (perm, uid, gid) = self.heritage(caller, dir, kind, perm)?;
         let node = self.fresh(kind, perm, uid, gid, body);
         let made = self.add(node);
         self.insert(dir, name, made)?;
+        Ok(made)
+    }
+
+    /// Makes a device. Users may make a whiteout, which is the character device 0.
+    pub(super) fn make_device(
+        &mut self,
+        caller: &Caller,
+        dir: Handle,
+        name: &[u8],
+        (kind, rdev): (FileKind, u64),
+        perm: u16,
+    ) -> EngineResult<Handle> {
+        self.may_add(caller, dir, name)?;
+        if bound(caller).is_some() && (kind, rdev) != (FileKind::CharDevice, 0) {
+            return Err(Code::NotPermitted.into());
+        }
+        let made = self.make_unchecked(caller, dir, name, kind, perm, Body::Special)?;
+        self.node_mut(made)?.rdev = rdev;
         Ok(made)
     }
 

@@ -1,7 +1,7 @@
-//! rename(2) in its three modes.
+//! renameat2(2) in its modes.
 
 use super::permission::{WRITE, demand};
-use super::{Model, names::is_dots};
+use super::{Body, Model, names::is_dots};
 use crate::engine::{EngineResult, Handle};
 use lanefs::{Caller, RenameMode};
 use lanefs_format::{Code, FileKind};
@@ -21,7 +21,7 @@ impl Model {
             return Err(Code::Busy.into());
         }
         if is_dots(new_name) {
-            return Err(if mode == RenameMode::NoReplace { Code::Exists } else { Code::Busy }.into());
+            return Err(if mode.needs_free_name() { Code::Exists } else { Code::Busy }.into());
         }
         let source = self.child(caller, old_dir, old_name)?;
         let target = match self.child(caller, new_dir, new_name) {
@@ -29,9 +29,9 @@ impl Model {
             Err(error) if error.code == Code::NotFound => None,
             Err(error) => return Err(error),
         };
-        match (mode, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(Code::Exists.into()),
-            (RenameMode::Exchange, None) => return Err(Code::NotFound.into()),
+        match target {
+            Some(_) if mode.needs_free_name() => return Err(Code::Exists.into()),
+            None if mode == RenameMode::Exchange => return Err(Code::NotFound.into()),
             _ => {}
         }
         self.refuse_loops(old_dir, new_dir, source, target, mode)?;
@@ -50,6 +50,10 @@ impl Model {
                 self.replace(new_dir, new_name, target)?;
                 self.detach(old_dir, old_name)?;
                 self.insert(new_dir, new_name, source)?;
+                if mode.leaves_whiteout() {
+                    let kind = FileKind::CharDevice;
+                    self.make_unchecked(caller, old_dir, old_name, kind, 0, Body::Special)?;
+                }
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Path resolution.
 
-use super::{Body, Model, ROOT, permission};
+use super::{Body, Model, Node, ROOT, permission};
 use crate::engine::{EngineResult, Handle};
 use lanefs::Caller;
 use lanefs_format::{Code, FileKind, MAX_SYMLINKS_FOLLOWED};
@@ -89,8 +89,26 @@ impl Model {
         }
     }
 
-    /// `mkdir -p`: existing directories are passed through, symbolic links to directories included.
+    /// `mkdir -p`: existing directories are passed through, symbolic links to directories included. All
+    /// missing directories are made, or none.
     pub(super) fn make_all(&mut self, path: &[u8], perm: u16) -> EngineResult<Handle> {
+        let (mut before, next) = (Vec::new(), self.next);
+        let made = self.make_each(path, perm, &mut before);
+        if made.is_err() {
+            self.nodes.extend(before.into_iter().rev());
+            self.nodes.retain(|handle, _| *handle < next);
+            self.next = next;
+        }
+        made
+    }
+
+    /// Makes the missing directories one by one. `before` gets each directory that changes, as it was.
+    fn make_each(
+        &mut self,
+        path: &[u8],
+        perm: u16,
+        before: &mut Vec<(Handle, Node)>,
+    ) -> EngineResult<Handle> {
         let caller = Caller::OWNER;
         let mut at = ROOT;
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
@@ -99,9 +117,9 @@ impl Model {
                 Ok(found) if self.kind(found) == Some(FileKind::Directory) => found,
                 Ok(_) => return Err(Code::NotDirectory.into()),
                 Err(error) if error.code == Code::NotFound => {
-                    // All of the missing directories are made, or none.
                     let mut missing = names.clone().skip(number);
                     missing.try_for_each(|name| self.searched(&caller, at, name).map(drop))?;
+                    before.push((at, self.node(at)?.clone()));
                     self.make_directory(&caller, at, name, perm)?
                 }
                 Err(error) => return Err(error),

@@ -64,7 +64,8 @@ impl Generator {
                 let kind = kinds[self.numbers.below(if self.limits.devices { 4 } else { 2 }) as usize];
                 // Major 8, any minor: the host accepts these, too.
                 let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-                let rdev = if device { 0x800 + self.numbers.below(256) } else { 0 };
+                let is_whiteout = self.limits.whiteouts && self.numbers.chance(20);
+                let rdev = if device && !is_whiteout { 0x800 + self.numbers.below(256) } else { 0 };
                 Op::Mknod { caller, at, kind, perm: self.perm(true), rdev }
             }
             2 => Op::Mkdir { caller, at, perm: self.perm(false) },
@@ -92,9 +93,16 @@ impl Generator {
                 } else {
                     self.new_path(model)
                 };
-                let modes =
-                    [RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
-                Op::Rename { caller, from, to, mode: *self.numbers.pick(&modes) }
+                let modes = [
+                    RenameMode::Replace,
+                    RenameMode::Replace,
+                    RenameMode::NoReplace,
+                    RenameMode::Exchange,
+                    RenameMode::Whiteout,
+                    RenameMode::NoReplaceWhiteout,
+                ];
+                let mode = modes[self.numbers.below(if self.limits.whiteouts { 6 } else { 4 }) as usize];
+                Op::Rename { caller, from, to, mode }
             }
             3 => Op::RemoveAll { at: self.existing_path(model, |_| true) },
             _ => {

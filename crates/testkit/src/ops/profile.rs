@@ -9,6 +9,8 @@ pub struct Limits {
     pub most_value: u64,
     /// It supports device nodes.
     pub devices: bool,
+    /// Renames can leave whiteouts, which users may make, too.
+    pub whiteouts: bool,
     /// It supports attributes in the `trusted.` space, which need privilege.
     pub trusted: bool,
     /// It supports callers other than the owner.
@@ -37,6 +39,7 @@ impl Limits {
         most_offset: lanefs_format::MAX_FILE_SIZE,
         most_value: 65_600,
         devices: true,
+        whiteouts: true,
         trusted: true,
         users: true,
         zero_range: true,

@@ -115,6 +115,7 @@ macro_rules! posix_tests {
             files::opening_makes_truncates_and_refuses,
             files::times_are_kept_to_the_nanosecond,
             names::a_rename_replaces_exchanges_and_refuses,
+            names::a_rename_leaves_a_whiteout,
             names::a_file_that_is_renamed_over_lives_on_while_it_is_open,
             names::names_are_made_and_removed_by_the_rules,
             names::a_listing_has_each_name_once_while_names_change,

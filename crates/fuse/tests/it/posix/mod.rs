@@ -6,6 +6,7 @@ mod data;
 mod limits;
 mod lists;
 mod names;
+mod overlay;
 mod privileges;
 mod shared;
 pub(crate) mod support;

@@ -1,7 +1,7 @@
 //! Owners, groups, and the privileges that a change of a file takes away.
 
 use crate::posix::support::{Mounted, as_keeper, as_user};
-use rustix::fs::{FallocateFlags, XattrFlags};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -222,5 +222,20 @@ fn changes_take_privileges_away_as_on_the_hosts_file_system() {
     let gone = format!("{:?}", Err::<usize, _>(Errno::NODATA));
     assert!(expected.iter().any(|line| line.contains("true") && line.ends_with(&gone)), "{expected:#?}");
     assert_eq!(seen, expected);
+    m.end();
+}
+
+#[test]
+fn a_whiteout_belongs_to_the_user_who_renames() {
+    let m = Mounted::new();
+    fs::set_permissions(m.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (old, new) = (m.path("old"), m.path("new"));
+    as_user(1000, 100, &[], || {
+        fs::write(&old, b"text").unwrap();
+        rustix::fs::renameat_with(CWD, &old, CWD, &new, RenameFlags::WHITEOUT).unwrap();
+    });
+    let left = fs::symlink_metadata(&old).unwrap();
+    assert_eq!((left.mode(), left.rdev(), left.uid(), left.gid()), (0o020_000, 0, 1000, 100));
+    assert_eq!(fs::read(&new).unwrap(), b"text");
     m.end();
 }

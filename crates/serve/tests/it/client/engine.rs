@@ -213,9 +213,11 @@ impl Engine for ServedEngine {
             RenameMode::Replace => 0,
             RenameMode::NoReplace => 1,
             RenameMode::Exchange => 2,
+            RenameMode::Whiteout => 4,
+            RenameMode::NoReplaceWhiteout => 5,
         };
         let (from, to) = ((self.id(from.0)?, from.1), (self.id(to.0)?, to.1));
-        engine(self.client.0.rename(from, to, flags))
+        engine(self.client.0.rename(&ROOT, from, to, flags))
     }
 
     fn list(&mut self, _: &Caller, dir: Handle, cookie: u64, max: usize) -> EngineResult<Page> {

@@ -163,7 +163,7 @@ impl PosixFs for Client {
 
     fn rename(&self, from: &str, to: &str, flags: RenameFlags) -> Result<()> {
         let ((dir, name), (new_dir, new_name)) = (host(self.parent(from))?, host(self.parent(to))?);
-        host(self.0.rename((dir.id, name), (new_dir.id, new_name), flags.bits()))
+        host(self.0.rename(&requester(&User::ROOT), (dir.id, name), (new_dir.id, new_name), flags.bits()))
     }
 
     fn setxattr(&self, by: &User, path: &str, name: &str, value: &[u8], flags: XattrFlags) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::refused;
 use crate::posix::{PosixFs, User};
+use lanefs::SetAttr;
 use lanefs_format::FileKind;
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -36,6 +37,60 @@ pub fn a_rename_replaces_exchanges_and_refuses(fs: &impl PosixFs) {
     assert_eq!(refused(fs.rename("d", "e", RenameFlags::empty())), Errno::NOTEMPTY);
     fs.rename("e", "d", RenameFlags::empty()).expect("an empty directory is replaced");
     assert_eq!((names(fs, ""), fs.content("d/f")), (["b", "d"].map(str::to_owned).into(), b"f".to_vec()));
+}
+
+/// renameat2(2) with `RENAME_WHITEOUT`, by which overlayfs hides names of a lower layer.
+pub fn a_rename_leaves_a_whiteout(fs: &impl PosixFs) {
+    let whiteout = RenameFlags::WHITEOUT;
+    fs.make("a", 0o644, b"A");
+    fs.make("b", 0o644, b"B");
+    for dir in ["d", "e", "open"] {
+        fs.mkdir(&ROOT, dir, 0o755).expect("mkdir");
+    }
+    fs.make("e/f", 0o644, b"f");
+    assert_eq!(refused(fs.rename("a", "b", whiteout | RenameFlags::EXCHANGE)), Errno::INVAL);
+    assert_eq!(refused(fs.rename("a", "b", whiteout | RenameFlags::NOREPLACE)), Errno::EXIST);
+    assert_eq!(refused(fs.rename("none", "new", whiteout)), Errno::NOENT);
+    assert_eq!(refused(fs.rename("a", "d", whiteout)), Errno::ISDIR);
+    assert_eq!(refused(fs.rename("d", "a", whiteout)), Errno::NOTDIR);
+    assert_eq!(refused(fs.rename("d", "e", whiteout)), Errno::NOTEMPTY);
+    assert_eq!(names(fs, ""), ["a", "b", "d", "e", "open"].map(str::to_owned).into());
+    let must_be_whiteout = |path: &str| {
+        let stat = fs.stat(path).expect("stat");
+        let found = (stat.kind, stat.perm, stat.rdev, stat.links, stat.size);
+        assert_eq!(found, (FileKind::CharDevice, 0, 0, 1, 0), "{path}");
+        assert_eq!((stat.uid, stat.gid), (0, 0), "{path}");
+    };
+    // To a free name, onto a file, and onto a whiteout, which is a name like any other.
+    let id = fs.stat("a").expect("stat").id;
+    fs.rename("a", "c", whiteout | RenameFlags::NOREPLACE).expect("rename");
+    must_be_whiteout("a");
+    fs.rename("c", "b", whiteout).expect("rename");
+    must_be_whiteout("c");
+    fs.rename("b", "a", whiteout).expect("rename");
+    must_be_whiteout("b");
+    assert_eq!((fs.content("a"), fs.stat("a").expect("stat").id), (b"A".to_vec(), id));
+    // A directory, to another one: its old parent has one link less.
+    let links = fs.stat("").expect("stat").links;
+    fs.rename("e", "d/e", whiteout).expect("rename");
+    must_be_whiteout("e");
+    assert_eq!((fs.content("d/e/f"), fs.stat("").expect("stat").links), (b"f".to_vec(), links - 1));
+    // One name, and two names of one inode: nothing happens.
+    fs.link("a", "hard").expect("link");
+    for new in ["a", "hard"] {
+        fs.rename("a", new, whiteout).expect("rename");
+        assert_eq!((fs.content("a"), fs.content("hard")), (b"A".to_vec(), b"A".to_vec()));
+    }
+    for name in ["b", "c", "e"] {
+        fs.unlink(name).expect("unlink");
+    }
+    assert_eq!(names(fs, ""), ["a", "d", "hard", "open"].map(str::to_owned).into());
+    // A user makes whiteouts, and no other devices.
+    let user = User { uid: 1000, gid: 100, groups: &[] };
+    fs.set(&ROOT, "open", &SetAttr { perm: Some(0o777), ..SetAttr::default() }).expect("chmod");
+    fs.mknod(&user, "open/w", FileKind::CharDevice, 0, 0).expect("mknod");
+    let made = fs.stat("open/w").expect("stat");
+    assert_eq!((made.kind, made.rdev, made.uid, made.gid), (FileKind::CharDevice, 0, 1000, 100));
 }
 
 /// The file that a rename replaces goes on while it is open.

@@ -13,7 +13,9 @@ pub(in crate::batches::bulk) fn is_plain(change: &Change<'_>) -> bool {
             is_plain_path(path, true)
         }
         Change::Rename { from, to, mode } => {
-            *mode != RenameMode::Exchange && is_plain_path(from, false) && is_plain_path(to, false)
+            matches!(mode, RenameMode::Replace | RenameMode::NoReplace)
+                && is_plain_path(from, false)
+                && is_plain_path(to, false)
         }
     }
 }
