@@ -7,8 +7,8 @@ use lanefs_gpu::{Gpu, MirrorOptions, Probes};
 
 const DIRECTORIES: usize = 2_500;
 const FILES: usize = 25_000;
-/// Paths that a warm batch walks at most. Names fill the cache in the order in which invocations happen to run,
-/// so in some orders all homes of a name are those of others, and stay so.
+/// Paths that a warm batch walks at most. Names fill the cache in the order in which invocations happen to
+/// run, so in some orders all homes of a name are those of others, and stay so.
 const MOST_WALKS: usize = FILES / 5_000;
 
 fn path(number: usize) -> String {
