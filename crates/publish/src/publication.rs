@@ -5,7 +5,7 @@ use crate::format::facts::Facts;
 use crate::format::hash::Hash;
 use crate::format::join::Shard;
 use crate::format::layout::{MAX_ROOT_BYTES, UNBOUND};
-use crate::format::root::{self, Named, Tag};
+use crate::format::root::{Named, Tag};
 use crate::objects::Objects;
 use crate::reading::ahead;
 use crate::reading::cache::Cache;
@@ -155,7 +155,6 @@ impl Publication {
     /// [`Error::NoTag`]; the store's; a damaged tag, root or page.
     pub fn open(store: Arc<dyn Store>, reference: &Reference, options: &ReadOptions) -> Result<Self> {
         let objects = Objects { store };
-        prepare(&objects, reference, options);
         let named = match reference {
             Reference::Version(version) => Named { version: *version, most: MAX_ROOT_BYTES, root: None },
             Reference::Tag(name) => named(&objects, name)?,
@@ -298,21 +297,6 @@ impl Publication {
                 on_failure,
             }),
         })
-    }
-}
-
-/// Has the store connect for the requests that follow the first one, unless the local cache has the root:
-/// then nothing is fetched at once.
-fn prepare(objects: &Objects, reference: &Reference, options: &ReadOptions) {
-    let (object, is_known) = match reference {
-        Reference::Tag(name) => (tag_object(name), false),
-        Reference::Version(version) => {
-            let cached = options.cache.as_ref().and_then(|cache| cache.len(version));
-            (root::object(version), cached.is_some())
-        }
-    };
-    if options.ahead > 0 && !is_known {
-        objects.store.prepare(&object, ahead::MORE_CONNECTIONS);
     }
 }
 

@@ -41,11 +41,6 @@ pub trait Store: Send + Sync {
         32
     }
 
-    /// Learns that so many requests follow the next one at the same time, beside one on its connection. A
-    /// store that takes time to connect does it meanwhile. For this it may ask for the size of `object`, and
-    /// tells nobody of a failure.
-    fn prepare(&self, _object: &str, _requests: usize) {}
-
     /// Reads bytes of an object; fewer where the object ends before.
     ///
     /// # Errors

@@ -16,9 +16,7 @@ use object_store::{
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
 
 /// Most workers of a runtime. They decrypt; threads of the caller verify and decompress.
 const WORKERS: usize = 4;
@@ -29,9 +27,6 @@ const MAX_LISTING_BYTES: usize = 1 << 30;
 
 /// Requests of a reader at the same time: services answer thousands, and each has a connection here.
 const REQUESTS: usize = 256;
-
-/// Longest time of a request that is made for its connection alone.
-const PREPARATION: Duration = Duration::from_secs(5);
 
 type Outcome<T> = Result<T, StoreError>;
 
@@ -193,17 +188,6 @@ impl Store for Remote {
 
     fn concurrency(&self) -> usize {
         REQUESTS
-    }
-
-    fn prepare(&self, object: &str, requests: usize) {
-        let (Ok(path), Some(runtime)) = (self.path(object), &self.runtime) else { return };
-        // The library makes a connection for a request only, and keeps it for the next one.
-        for _ in 0..requests {
-            let (client, path) = (Arc::clone(&self.client), path.clone());
-            runtime.spawn(async move {
-                let _ = timeout(PREPARATION, client.head(&path)).await;
-            });
-        }
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {

@@ -1,11 +1,11 @@
 //! Publications on a store of the network.
 
-use crate::server::{Fault, Server};
+use crate::server::Server;
 use crate::{Image, KEY, SECRET, content, forgetful, options, read, store};
 use lanefs_publish::{Error, Location, ReadOptions, Store, StoreError};
 use lanefs_stores::{Remote, StoreOptions, open};
 use object_store::memory::InMemory;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 #[test]
 fn a_client_in_memory_is_a_store() {
@@ -71,25 +71,4 @@ fn two_publishers_never_lose_an_update() {
     assert!(matches!(read(store(&server), &forgetful(), "/b"), Err(Error::Volume(_))), "the old version");
     assert!(image.publish(&store(&server)).unwrap().written_bytes < 10_000, "only the tag");
     assert_eq!(read(store(&server), &forgetful(), "/b").unwrap(), content(5000));
-}
-
-#[test]
-fn the_connections_for_the_first_metadata_are_made_while_the_tag_is_read() {
-    let (server, image) = (Server::start(), Image::new());
-    image.publish(&store(&server)).unwrap();
-    server.requests();
-    // The tag is not answered before three others have connected.
-    let all = Arc::new(Barrier::new(1 + 3));
-    server.plant(move |request| {
-        request.path.ends_with("/tags/latest").then(|| Fault::Together(Arc::clone(&all)))
-    });
-    assert_eq!(read(store(&server), &ReadOptions::default(), "/a").unwrap(), content(300_000));
-    let requests = server.requests();
-    assert_eq!(requests.iter().filter(|request| request.method == "HEAD").count(), 3);
-    // One who fetches nothing at once needs none, and nobody learns of their failures.
-    server.plant(|request| (request.method == "HEAD").then(|| Fault::Answer(403, "", String::new())));
-    assert_eq!(read(store(&server), &ReadOptions::default(), "/a").unwrap(), content(300_000));
-    server.requests();
-    assert_eq!(read(store(&server), &forgetful(), "/a").unwrap(), content(300_000));
-    assert!(server.requests().iter().all(|request| request.method == "GET"));
 }

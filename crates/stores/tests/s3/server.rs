@@ -127,13 +127,11 @@ struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    /// The body is not sent.
-    is_head: bool,
 }
 
 impl Answer {
     fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Answer { status, headers: Vec::new(), body: body.into(), is_head: false }
+        Answer { status, headers: Vec::new(), body: body.into() }
     }
 
     fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -207,7 +205,6 @@ impl State {
         match request.method.as_str() {
             "GET" if request.query.contains("list-type=2") => self.list(request),
             "GET" => self.get(request, fault),
-            "HEAD" => Answer { is_head: true, ..self.get(request, fault) },
             "PUT" => self.conditional_put(request),
             "DELETE" => {
                 self.objects.lock().remove(&request.path);
@@ -322,6 +319,6 @@ fn write_answer(mut stream: &TcpStream, answer: &Answer, sent: Option<usize>) ->
         head += &format!("{name}: {value}\r\n");
     }
     stream.write_all((head + "\r\n").as_bytes()).ok()?;
-    let sent = if answer.is_head { 0 } else { sent.unwrap_or(answer.body.len()) };
+    let sent = sent.unwrap_or(answer.body.len());
     stream.write_all(&answer.body[..sent]).ok()
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 type Outcome<T> = Result<T, StoreError>;
 
@@ -31,10 +31,6 @@ pub(crate) struct Memory {
     /// A put that fails has been done all the same.
     pub(crate) loses_answers: Mutex<bool>,
     pub(crate) reads: Mutex<Vec<(String, Range<u64>)>>,
-    /// Reads of packs are answered when so many of them are here.
-    pub(crate) together: Mutex<Option<Arc<Barrier>>>,
-    /// Requests that were said to follow a read of an object.
-    pub(crate) prepared: Mutex<Vec<(String, usize)>>,
     pub(crate) plant: Mutex<Option<Plant>>,
     /// The store's clock in seconds; `None`: the host's.
     pub(crate) clock: Mutex<Option<i64>>,
@@ -114,16 +110,8 @@ impl Store for Memory {
         "memory:".into()
     }
 
-    fn prepare(&self, object: &str, requests: usize) {
-        self.prepared.lock().push((object.into(), requests));
-    }
-
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
         self.reads.lock().push((object.into(), range.clone()));
-        let together = self.together.lock().clone();
-        if let Some(all) = together.filter(|_| object.starts_with("packs/")) {
-            all.wait();
-        }
         let bytes = {
             let objects = self.objects.lock();
             let (bytes, _) = objects.get(object).ok_or(StoreError::Missing)?;
