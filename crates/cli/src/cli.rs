@@ -75,15 +75,26 @@ pub struct OnImage<A: Args> {
     pub args: A,
 }
 
+// A command that changes the volume, for which a publication is none.
+#[derive(Debug, Args)]
+#[allow(missing_docs, reason = "see above")]
+pub struct OnVolume<A: Args> {
+    #[arg(value_name = "IMAGE", value_parser = image::parser(), help = image::CHANGED_HELP)]
+    pub image: Image,
+    /// The command's own arguments.
+    #[command(flatten)]
+    pub args: A,
+}
+
 macro_rules! volume_commands {
-    ($($(#[$meta:meta])* $name:ident($args:ty),)*) => {
+    ($($(#[$meta:meta])* $name:ident($args:ty, $on:ident),)*) => {
         /// A command on an open volume, as on a line of the shell.
         #[derive(Debug, Subcommand)]
         pub enum VolumeCommand { $($(#[$meta])* #[allow(missing_docs)] $name($args),)* }
 
         /// The same commands, each with its IMAGE.
         #[derive(Debug, Subcommand)]
-        pub enum ImageCommand { $($(#[$meta])* #[allow(missing_docs)] $name(OnImage<$args>),)* }
+        pub enum ImageCommand { $($(#[$meta])* #[allow(missing_docs)] $name($on<$args>),)* }
 
         impl ImageCommand {
             /// Splits the command into the image and the command on it.
@@ -129,40 +140,40 @@ macro_rules! volume_commands {
 }
 
 volume_commands! {
-    Info(info::Info),
-    Import(import::Import),
-    Sync(sync::SyncTree),
-    Export(export::Export),
-    Ls(ls::Ls),
-    Tree(tree::Tree),
-    Find(find::Find),
-    Pick(pick::Pick),
-    Grep(Box<grep::Grep>),
-    Dups(dups::Dups),
-    Du(du::Du),
-    Map(map::Map),
-    Inventory(Box<inventory::InventoryCommand>),
-    Stat(stat::Stat),
-    Lookup(lookup::Lookup),
-    Cat(cat::Cat),
-    Write(write::Write),
-    Cp(cp::Cp),
-    Mkdir(mkdir::Mkdir),
-    Rmdir(rmdir::Rmdir),
-    Rm(rm::Rm),
-    Mv(mv::Mv),
-    Ln(ln::Ln),
-    Touch(touch::Touch),
-    Truncate(truncate::Truncate),
-    Chattr(chattr::Chattr),
-    Chmod(chmod::Chmod),
-    Chown(chown::Chown),
-    Xattr(xattr::Xattr),
-    Fsck(fsck::Fsck),
-    Scrub(scrub::Scrub),
-    Inspect(inspect::Inspect),
-    Grow(grow::Grow),
-    Tune(tune::Tune),
+    Info(info::Info, OnImage),
+    Import(import::Import, OnVolume),
+    Sync(sync::SyncTree, OnVolume),
+    Export(export::Export, OnImage),
+    Ls(ls::Ls, OnImage),
+    Tree(tree::Tree, OnImage),
+    Find(find::Find, OnImage),
+    Pick(pick::Pick, OnImage),
+    Grep(Box<grep::Grep>, OnImage),
+    Dups(dups::Dups, OnImage),
+    Du(du::Du, OnImage),
+    Map(map::Map, OnImage),
+    Inventory(Box<inventory::InventoryCommand>, OnImage),
+    Stat(stat::Stat, OnImage),
+    Lookup(lookup::Lookup, OnImage),
+    Cat(cat::Cat, OnImage),
+    Write(write::Write, OnVolume),
+    Cp(cp::Cp, OnImage),
+    Mkdir(mkdir::Mkdir, OnVolume),
+    Rmdir(rmdir::Rmdir, OnVolume),
+    Rm(rm::Rm, OnVolume),
+    Mv(mv::Mv, OnVolume),
+    Ln(ln::Ln, OnVolume),
+    Touch(touch::Touch, OnVolume),
+    Truncate(truncate::Truncate, OnVolume),
+    Chattr(chattr::Chattr, OnVolume),
+    Chmod(chmod::Chmod, OnVolume),
+    Chown(chown::Chown, OnVolume),
+    Xattr(xattr::Xattr, OnImage),
+    Fsck(fsck::Fsck, OnImage),
+    Scrub(scrub::Scrub, OnImage),
+    Inspect(inspect::Inspect, OnImage),
+    Grow(grow::Grow, OnVolume),
+    Tune(tune::Tune, OnVolume),
 }
 
 /// All commands of the program. Each is described where its arguments are.

@@ -9,7 +9,7 @@ use crate::terminal::failure::{Failure, exit_code, print_clap};
 use crate::terminal::{exit, interrupt};
 use clap::Parser;
 use lanefs_fuse::{remount, unmount};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `mount.fuse.lanefs IMAGE DIR [-sfnv] [-o OPTIONS]`, as mount(8) calls it.
 #[derive(Debug, Parser)]
@@ -82,6 +82,19 @@ pub(crate) fn run_if_called() -> Option<u8> {
             if error.use_stderr() { HELPER_USAGE } else { exit::OK }
         }
     })
+}
+
+/// Advice for a user whose mount(8) finds no helper of ours. It calls `mount.fuse` then, which runs the
+/// program by its own name.
+pub(crate) const MISSING_LINK: &str =
+    "mount(8) needs /sbin/mount.fuse.lanefs, a link to this program; or use `lanefs mount`";
+
+/// Returns whether the arguments are those of a helper, `IMAGE DIR -o OPTIONS`, and the program's name is
+/// not.
+pub(crate) fn is_called_by_another_name() -> bool {
+    let words: Vec<_> = std::env::args_os().skip(1).take(3).collect();
+    matches!(&words[..], [image, dir, option] if option == "-o"
+        && Path::new(image).is_absolute() && Path::new(dir).is_absolute())
 }
 
 impl MountHelper {

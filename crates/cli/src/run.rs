@@ -11,7 +11,7 @@ use crate::session::context::Context;
 use crate::session::image::{self, Image};
 use crate::session::mounted;
 use crate::terminal::failure::{Failure, Outcome, exit_code, print_clap};
-use crate::terminal::{exit, interrupt};
+use crate::terminal::{console, exit, interrupt};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use lanefs::{Access, OpenOptions, Volume};
@@ -45,6 +45,9 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             print_clap(&error);
+            if mount_helper::is_called_by_another_name() {
+                console::say(mount_helper::MISSING_LINK);
+            }
             usage_code(&error)
         }
     };

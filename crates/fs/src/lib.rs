@@ -112,6 +112,7 @@ pub use vocabulary::notice::Changed;
 pub use vocabulary::options::{Access, CreateOptions, OpenOptions};
 pub use vocabulary::path_set::{BadOffsets, PathSet, Paths};
 pub use vocabulary::types::*;
+pub use vocabulary::xattr_name::is_linux_xattr;
 pub use vocabulary::{escape, expansion, path};
 
 // The examples of both READMEs are compiled with the other examples.

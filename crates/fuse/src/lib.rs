@@ -8,7 +8,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | vocabulary | `error`, `options`, [`logging`], [`daemon`]: a background process |
+//! | vocabulary | `error`, `options`, [`logging`], [`daemon`]: a background process; [`std_output`]: whether standard output was closed at the start |
 //! | the kernel | `kernel`: the system calls that mount and unmount, [`table`]: its table of mounts, mounts that are held, [`processes`]: those that use a mount, [`ending`]: whether a server still closes its volume |
 //! | requests | `requests`: one line for each, the words of the kernel's interface, the kernel's caches, the state that a remount changes; `device`: the agreement with the kernel, requests through `/dev/fuse`; `uring`: requests through rings |
 //! | mounts | [`find`]: the mount of an image or a directory, none of whose names is believed; `mover`: to another version of the volume; `session`: start, service, end |
@@ -25,7 +25,8 @@
 //!   mappings.
 //!
 //! This crate knows neither the inside of a volume nor the command line.
-// The memory that the kernel writes is excepted, in one module of `uring`, and one control in `kernel`.
+// Three places are excepted: the memory that the kernel writes, in one module of `uring`; one control in
+// `kernel`; and the function of `std_output` that the loader calls.
 #![deny(unsafe_code)]
 
 pub mod daemon;
@@ -39,6 +40,7 @@ mod options;
 pub mod remount;
 mod requests;
 mod session;
+pub mod std_output;
 pub mod unmount;
 mod uring;
 

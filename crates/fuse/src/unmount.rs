@@ -82,10 +82,7 @@ impl KnownServer {
     /// Asks the server of the caller's own mount.
     fn of(entry: &MountEntry) -> Result<KnownServer> {
         if !entry.is_own() {
-            return Ok(KnownServer::Unknown(format!(
-                "the server of {} closes the volume",
-                entry.owner_text()
-            )));
+            return Ok(KnownServer::Unknown(format!("it belongs to {}", entry.owner_text())));
         }
         let handle = MountHandle::open(entry).ok_or_else(|| find::changed(entry))?;
         Ok(match find::ask(entry, &handle, image_of_mount)? {

@@ -90,5 +90,5 @@ pub use sync::{
     SyncOptions, SyncReport, TreeWatch, UnequalLinks, UnpackedArchive, WatchOutcome, diff_trees, sync_tree,
     unpack_archive,
 };
-pub use vocabulary::error::{Error, Result};
+pub use vocabulary::error::{Error, OVERWRITE_HINT, Result};
 pub use vocabulary::name::shown;

@@ -1,5 +1,6 @@
 //! `lanefs completions`.
 
+use crate::terminal::console;
 use crate::terminal::failure::Outcome;
 use clap::Args;
 use std::io::Write;
@@ -23,6 +24,6 @@ impl Completions {
     pub fn execute(&self, mut program: clap::Command) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut program, "lanefs", &mut script);
-        Ok(std::io::stdout().write_all(&script)?)
+        Ok(console::output().write_all(&script)?)
     }
 }

@@ -37,7 +37,7 @@ pub struct Demo {
     #[arg(long, value_name = "DIR", default_value = "/usr/share")]
     tree: PathBuf,
     /// Size of the volume: 512M, 8G, 1.5T [default: enough for the tree]
-    #[arg(long, value_parser = size::parse_size)]
+    #[arg(long, allow_negative_numbers = true, value_parser = size::parse_size)]
     size: Option<u64>,
     /// Keep the volume and the exported tree, and print their location
     #[arg(long)]

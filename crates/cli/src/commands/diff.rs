@@ -116,7 +116,7 @@ impl Diff {
     }
 
     fn report(&self, out: &mut dyn Write, report: &SyncReport) -> Outcome {
-        self.transfer.tell("compared", TransferTarget::Followed, &report.report);
+        self.transfer.tell("compared", TransferTarget::Compared, &report.report);
         match self.transfer.is_json() {
             true => writeln!(out, "{}", json::text(&differences::as_json(report)))?,
             false => say(&differences::in_words(report, true)),

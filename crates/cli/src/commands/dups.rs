@@ -8,6 +8,7 @@ use crate::session::expansion::ExpansionArgs;
 use crate::terminal::failure::{self, Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, interrupt};
+use crate::text::count::counted;
 use crate::text::escape::escape_into;
 use crate::text::json;
 use crate::text::size::{human, parse_size};
@@ -41,7 +42,7 @@ pub struct Dups {
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
     /// Leave out files that are smaller: 4K, 1M
-    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1", allow_negative_numbers = true, value_parser = parse_size)]
     min_size: u64,
     /// Only files that match GLOB or, with ! before it, do not; the last that matches counts
     #[arg(short = 'g', long, value_name = "GLOB", allow_hyphen_values = true)]
@@ -116,7 +117,12 @@ impl Dups {
             let files: usize = result.groups.iter().map(|group| group.files.len() - 1).sum();
             let wasted = result.groups.iter().map(DuplicateFiles::wasted).sum();
             let groups = result.groups.len();
-            let summary = format!("{groups} groups; {files} files more than needed waste {}", human(wasted));
+            let summary = format!(
+                "{}; {} than needed: {}B wasted",
+                counted(groups, "group", "groups"),
+                counted(files, "more file", "more files"),
+                human(wasted)
+            );
             console::say(&summary);
         }
         Ok(())

@@ -8,6 +8,7 @@ use crate::terminal::exit::fsck::{CANCELLED, CORRECTED, LEFT, OPERATIONAL};
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::{exit, interrupt};
+use crate::text::count::counted;
 use crate::text::escape::escape;
 use crate::text::{json, size};
 use clap::Args;
@@ -26,11 +27,12 @@ pub struct Fsck {
     /// Repair errors; files without a name go to lost+found
     #[arg(long, short)]
     repair: bool,
-    /// Memory for the check, such as 256M [default: a quarter of all for blocks, 1G for counts]
+    /// Memory for the check, such as 256M [default: a quarter of the machine's memory for blocks, and 1G for
+    /// counts of names]
     ///
     /// Half of it is for blocks, a quarter for counts of names. The tables beside it take a byte for each
     /// inode, 20 for each directory, and a bit for each block in use.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_size)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse_size)]
     memory: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
@@ -108,17 +110,24 @@ impl Fsck {
         for obstacle in &report.obstacles {
             writeln!(out, "not repaired: {}", escape(obstacle.as_bytes()))?;
         }
+        let errors = |count| counted(count, "error", "errors");
         let verdict = match corrected_and_left(report) {
             (0, 0) => "clean".to_string(),
-            (n, 0) => format!("{n} errors corrected"),
-            (0, n) if report.obstacles.is_empty() => format!("{n} errors left; run `lanefs fsck --repair`"),
-            (n, m) if report.obstacles.is_empty() => {
-                format!("{n} errors corrected, {m} left; run `lanefs fsck --repair` again")
+            (n, 0) => format!("{} corrected", errors(n)),
+            (0, n) if report.obstacles.is_empty() => {
+                format!("{} left; run `lanefs fsck --repair`", errors(n))
             }
-            (n, m) => format!("{n} errors corrected, {m} left; do what is said above, then run it again"),
+            (n, m) if report.obstacles.is_empty() => {
+                format!("{} corrected, {m} left; run `lanefs fsck --repair` again", errors(n))
+            }
+            (n, m) => format!("{} corrected, {m} left; do what is said above, then run it again", errors(n)),
         };
         let (inodes, directories, blocks) = (report.inodes, report.directories, report.blocks);
-        let counts = format!("{inodes} inodes, {directories} of them directories, {blocks} blocks in use");
+        let counts = format!(
+            "{}, {directories} of them directories, {} in use",
+            counted(inodes, "inode", "inodes"),
+            counted(blocks, "block", "blocks")
+        );
         Ok(writeln!(out, "{verdict}: {counts}")?)
     }
 }

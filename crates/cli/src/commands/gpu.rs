@@ -1,8 +1,8 @@
 //! `lanefs gpu`.
 
 use crate::common::engine::gpu_failure;
-use crate::terminal::exit;
 use crate::terminal::failure::Outcome;
+use crate::terminal::{console, exit};
 use clap::{Args, Subcommand};
 use lanefs_gpu::{Choice, DeviceInfo, Error, Gpu, devices};
 use std::io::Write;
@@ -54,7 +54,7 @@ impl GpuArgs {
     /// # Errors
     /// No device works, or the output fails.
     pub fn execute(&self) -> Outcome {
-        let mut out = std::io::stdout().lock();
+        let mut out = console::output();
         match &self.command {
             GpuCommand::List { json } => {
                 let all = devices().map_err(|error| gpu_failure(&error))?;

@@ -1,5 +1,6 @@
 //! `lanefs man`.
 
+use crate::terminal::console;
 use crate::terminal::failure::{Failure, Outcome};
 use clap::Args;
 use lanefs_transfer::by_descriptor::{FilePlace, make_dirs};
@@ -37,7 +38,7 @@ impl Man {
             None => {
                 let mut page = Vec::new();
                 clap_mangen::Man::new(program).render(&mut page)?;
-                std::io::stdout().write_all(&page)?;
+                console::output().write_all(&page)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::session::image::{self, Image};
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::{ending, exit};
+use crate::terminal::{console, ending, exit};
 use crate::text::escape::escape;
 use crate::text::identity::{MAX_LABEL, parse_label, parse_uuid};
 use crate::text::{bytes, mode, size};
@@ -10,6 +10,7 @@ use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
 use lanefs::{Code, CreateOptions, InodeSize, Volume};
 use lanefs_publish::family_seed;
+use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -27,7 +28,7 @@ pub struct Mkfs {
     #[arg(value_name = "IMAGE", value_parser = image::parser())]
     image: Image,
     /// Size of the volume: 512M, 8G, 1.5T [default: all of a device]
-    #[arg(long, value_parser = size::parse_size)]
+    #[arg(long, allow_negative_numbers = true, value_parser = size::parse_size)]
     size: Option<u64>,
     /// Size of an inode in bytes: 256 keeps small files and directories inside inodes, 128 saves space
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = ["128", "256"])]
@@ -79,7 +80,7 @@ impl Mkfs {
             Image::Path(path) => ending::open(path, || Volume::create(path, &options)),
             Image::Publication(_) => Err(Code::ReadOnly.into()),
         }
-        .map_err(|error| self.image.failure(&error))?;
+        .map_err(|error| self.image.creation_failure(&error))?;
         let superblock = volume.superblock();
         volume.close().map_err(|error| self.image.failure(&error))?;
         if !self.quiet {
@@ -88,7 +89,7 @@ impl Mkfs {
             let inode = superblock.inode_size.bytes();
             let line =
                 format!("{}: {bytes}, inodes of {inode} bytes, uuid {uuid}\n", escape(&self.image.name()));
-            std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes())?;
+            console::output().write_all(line.as_bytes())?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::terminal::failure::{Failure, Outcome, check_interrupt};
 use crate::terminal::progress::with_progress;
 use crate::terminal::{console, exit, interrupt};
 use crate::text::bytes;
+use crate::text::count::counted;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::{self, human};
@@ -57,7 +58,7 @@ pub struct Publish {
     #[arg(long, value_name = "LEVEL", default_value_t = DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(LEVELS))]
     level: i32,
     /// Memory for blocks of a mounted volume that change before they were read [default: 512M]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_size)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse_size)]
     snapshot_memory: Option<u64>,
     /// Read and check all that is taken over from the version before, and replace what is damaged
     #[arg(long)]
@@ -246,24 +247,27 @@ impl Publish {
         writeln!(out, "{}: version {version} {done}", self.url())?;
         writeln!(
             out,
-            "{would}written: {} ({written_bytes} bytes), with {new_pieces} new pieces; {kept_pieces} pieces were there",
-            human(*written_bytes)
+            "{would}written: {}B ({written_bytes} bytes), with {}; {} there before",
+            human(*written_bytes),
+            counted(*new_pieces, "new piece", "new pieces"),
+            counted(*kept_pieces, "piece was", "pieces were"),
         )?;
         if report.damaged_pieces > 0 {
-            let count = report.damaged_pieces;
-            writeln!(
-                out,
-                "{count} pieces in the store are damaged, or have other content than they claim; {would}replaced"
-            )?;
+            let damaged = counted(
+                report.damaged_pieces,
+                "piece in the store is damaged",
+                "pieces in the store are damaged",
+            );
+            writeln!(out, "{damaged}, or not as claimed; {would}replaced")?;
         }
         if report.equal_blocks > 0 {
             let bytes = human(report.equal_blocks * BLOCK);
-            writeln!(out, "{bytes} are equal to other data of the volume and stored once")?;
+            writeln!(out, "{bytes}B are equal to other data of the volume and stored once")?;
         }
         if *found_bytes > 0 {
             writeln!(
                 out,
-                "{} ({found_bytes} bytes) of an interrupted upload were there",
+                "{}B ({found_bytes} bytes) of an interrupted upload were there",
                 human(*found_bytes)
             )?;
         }

@@ -82,9 +82,9 @@ impl Pull {
             writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
-        writeln!(out, "{}: version {version}, {} written", escape(name), human(blocks * BLOCK))?;
+        writeln!(out, "{}: version {version}, {}B written", escape(name), human(blocks * BLOCK))?;
         if *found > 0 {
-            writeln!(out, "{} of a pull that was cut off were there", human(found * BLOCK))?;
+            writeln!(out, "{}B of a pull that was cut off were there", human(found * BLOCK))?;
         }
         Ok(out.flush()?)
     }

@@ -50,6 +50,9 @@ impl Rm {
             Err(Code::NotFound | Code::ComponentNotFound) if self.force => return Ok(()),
             Err(code) => return Err(Failure::code(path, code)),
         };
+        if path::split_last(path).is_none() && path.starts_with(b"/") {
+            return Err(Failure::partial(path, "the root directory cannot be removed", "name its entries"));
+        }
         let (dir, name) = context.parent(path)?;
         if kind != FileKind::Directory && path.ends_with(b"/") {
             return Err(Failure::code(path, Code::NotDirectory));

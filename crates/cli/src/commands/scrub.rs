@@ -22,8 +22,9 @@ use std::io::Write;
   lanefs scrub /dev/sdx1 --from 68719476736
   lanefs scrub v.lane --json | jq -r '.wrong[].path'
 
-Ctrl-C stops a scrub, and so do 100,000 wrong blocks; it then prints the position to continue --from. The exit code is 3 if a block is
-wrong: restore its file from a copy, or run `lanefs fsck --repair` for metadata.")]
+Ctrl-C stops a scrub, and so do 100,000 wrong blocks; it then prints the position to continue --from.
+The exit code is 3 if a block is wrong: restore its file from a copy, or run `lanefs fsck --repair` for
+metadata.")]
 pub struct Scrub {
     /// Begin at this position, in bytes, rounded down to 2 MiB
     #[arg(long, value_name = "POSITION", default_value_t = 0)]

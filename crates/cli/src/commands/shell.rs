@@ -14,7 +14,7 @@ use crate::terminal::exit;
 use crate::terminal::failure::{Failure, Outcome, print_clap};
 use crate::terminal::input::Input;
 use crate::text::{bytes, words};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use flow::Flow;
 use lanefs::{Code, FileKind, path};
@@ -167,8 +167,12 @@ fn execute_line<C: Command + Subcommand>(context: &mut Context<'_>, line: &[u8])
     let outcome = match ShellLine::<C>::try_parse_from(words.into_iter().map(OsString::from_vec)) {
         Ok(ShellLine { command: LineCommand::Exit { code } }) => return Ok(Flow::End(code)),
         Ok(line) => execute_command(context, line.command),
-        Err(error) => {
+        Err(mut error) => {
             let _ = context.out.flush();
+            // A line has no form of its own; that of each command is in its help.
+            if error.kind() == ErrorKind::InvalidSubcommand {
+                error.remove(ContextKind::Usage);
+            }
             print_clap(&error);
             if !matches!(error.kind(), ErrorKind::DisplayHelp) {
                 context.raise_status(exit::USAGE);

@@ -286,7 +286,7 @@ impl SyncTree {
             let words = differences::in_words(report, self.dry_run);
             let problems = match report.report.problems.len() {
                 0 => String::new(),
-                count => format!("; {count} missing or changed"),
+                count => format!("; {count} not done"),
             };
             let (copied, seconds) = (human(report.report.counts.bytes), report.report.elapsed.as_secs_f64());
             say(&match self.dry_run {

@@ -4,6 +4,7 @@ use crate::session::metrics::Values;
 use crate::session::mounted;
 use crate::terminal::failure::Failure;
 use crate::terminal::{console, exit, interrupt};
+use crate::text::count::counted;
 use crate::text::escape::escape;
 use crate::text::{bytes, size};
 use clap::Args;
@@ -116,19 +117,22 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
     };
     let wrong = match now.get("lanefs_wrong_blocks") {
         0.0 => String::new(),
-        blocks => format!("{blocks:.0} blocks of file data are WRONG: run `lanefs scrub` to see the files\n"),
+        blocks => {
+            let blocks = counted(blocks as u64, "block of file data is", "blocks of file data are");
+            format!("{blocks} WRONG: run `lanefs scrub` to see the files\n")
+        }
     };
     let store = store(now, change, seconds);
     format!(
-        "{}: {}B, {}B free, {:.0} inodes; {}B in memory; {:.0} directories known\n{damage}{wrong}{store}\
+        "{}: {}B, {}B free, {}; {}B in memory; {} known\n{damage}{wrong}{store}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s with {:.0} neighbours/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
         size("lanefs_size_bytes"),
         size("lanefs_free_bytes"),
-        now.get("lanefs_inodes"),
+        counted(now.get("lanefs_inodes") as u64, "inode", "inodes"),
         size::human(BLOCK * now.get("lanefs_resident_blocks") as u64),
-        now.get("lanefs_directory_table_paths"),
+        counted(now.get("lanefs_directory_table_paths") as u64, "directory", "directories"),
         requests.count / seconds,
         requests.errors / seconds,
         hits / seconds,

@@ -18,7 +18,7 @@ use std::ffi::OsString;
   lanefs truncate v.lane -s 10G /sparse")]
 pub struct Truncate {
     /// New size: 0, 4096, 512M, 1.5T
-    #[arg(short, long, value_parser = parse_size)]
+    #[arg(short, long, allow_negative_numbers = true, value_parser = parse_size)]
     size: u64,
     /// Create no files
     #[arg(short = 'c', long)]

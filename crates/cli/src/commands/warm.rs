@@ -6,6 +6,7 @@ use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::{Failure, Outcome, check_interrupt, exit_of_code};
 use crate::terminal::progress::Progress;
 use crate::terminal::{console, exit, interrupt};
+use crate::text::count::counted;
 use crate::text::json;
 use crate::text::size::human;
 use clap::Args;
@@ -168,11 +169,14 @@ impl Warm {
             writeln!(out, "{}", json::text(&object))?;
             return Ok(out.flush()?);
         }
-        let what = if is_list { "files" } else { "pieces" };
-        writeln!(out, "version {version}: {count} {what} with {} are in the cache", human(*bytes))?;
-        writeln!(out, "fetched {} in {requests} requests", human(fetched))?;
+        let cached = match is_list {
+            true => counted(*count, "file", "files"),
+            false => counted(*count, "piece", "pieces"),
+        };
+        writeln!(out, "version {version}: in the cache: {cached}, {}B", human(*bytes))?;
+        writeln!(out, "fetched {}B in {}", human(fetched), counted(requests, "request", "requests"))?;
         if *failed > 0 {
-            writeln!(out, "{failed} paths could not be read")?;
+            writeln!(out, "{} could not be read", counted(*failed, "path", "paths"))?;
         }
         Ok(out.flush()?)
     }

@@ -7,12 +7,14 @@ use crate::terminal::input::Input;
 use crate::text::bytes;
 use crate::text::escape::escape_into;
 use clap::{Args, Subcommand};
-use lanefs::{Code, Error, Ino, XattrMode};
+use lanefs::{Code, Error, Ino, XattrMode, is_linux_xattr};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 
 /// Largest value that is read from standard input, in bytes. The volume may have a lower limit.
 const MAX_VALUE_BYTES: u64 = 1 << 24;
+/// Longest name of an attribute in bytes, as in Linux.
+const MAX_NAME_BYTES: usize = 255;
 
 /// Read and change extended attributes
 #[derive(Debug, Args)]
@@ -101,8 +103,9 @@ impl Command for Xattr {
                     (_, true) => XattrMode::Replace,
                     _ => XattrMode::Set,
                 };
-                let value = if value == "-" { read_value()? } else { bytes::of(value).to_vec() };
                 let name = bytes::of(name);
+                check_new_name(name)?;
+                let value = if value == "-" { read_value()? } else { bytes::of(value).to_vec() };
                 self.each(context, name, paths, &|ino| volume.setxattr(&OWNER, ino, name, &value, mode))
             }
             XattrAction::Rm { name, paths } => {
@@ -154,6 +157,22 @@ impl Xattr {
     }
 }
 
+/// Refuses the name of a new attribute that Linux would refuse. Programs could not read it through a mount,
+/// nor could an export keep it. An attribute of an older volume can still be read and removed.
+fn check_new_name(name: &[u8]) -> Outcome {
+    let (what, advice) = match () {
+        () if name.len() > MAX_NAME_BYTES => {
+            ("the name is too long", "use at most 255 bytes, user. included")
+        }
+        () if is_linux_xattr(name) => return Ok(()),
+        () => (
+            "Linux has no attributes of this name",
+            "begin it with user., trusted. or security., as in user.origin",
+        ),
+    };
+    Err(Failure::partial(name, what, advice))
+}
+
 /// Describes why an attribute was not changed. The volume's codes say little about an access control list.
 fn refused(path: &[u8], name: &[u8], error: &Error) -> Failure {
     if !name.starts_with(b"system.posix_acl_") {
@@ -164,7 +183,9 @@ fn refused(path: &[u8], name: &[u8], error: &Error) -> Failure {
             "the value is not an access control list",
             "set one with setfacl(1) through a mount, or copy one",
         ),
-        Code::Unsupported => ("it is a symbolic link, or the list has another version than 2", ""),
+        Code::Unsupported => {
+            ("the value is not an access control list of version 2, or the file is a symbolic link", "")
+        }
         Code::AttributeTooLarge => ("an access control list has 4096 bytes at most", ""),
         Code::AccessDenied => ("only a directory has a default access control list", ""),
         _ => return Failure::volume(path, error),

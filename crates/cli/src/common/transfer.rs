@@ -4,11 +4,12 @@ use crate::session::context::Context;
 use crate::terminal::console::say;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::{exit, interrupt};
+use crate::text::count::counted;
 use crate::text::size::human;
 use crate::text::{bytes, json};
 use clap::Args;
 use lanefs::FileSystem;
-use lanefs_transfer::{Error, Problem, Report};
+use lanefs_transfer::{Error, OVERWRITE_HINT, Problem, Report};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -25,6 +26,8 @@ pub enum TransferTarget {
     Files,
     /// A tree that follows another one: what is missing comes with the next sync.
     Followed,
+    /// A list of differences: nothing is written.
+    Compared,
     /// An archive, which is of use as a whole only.
     Archive,
 }
@@ -78,7 +81,7 @@ impl TransferArgs {
     pub fn tell(&self, verb: &str, target: TransferTarget, report: &Report) {
         let limit = if self.verbose { usize::MAX } else { NAMED_PROBLEMS };
         for problem in report.problems.iter().take(limit) {
-            say(&problem.to_string());
+            say(&with_option(&problem.to_string()));
         }
         if report.problems.len() > limit {
             say(&format!("{} more of them (--verbose names all)", report.problems.len() - limit));
@@ -94,11 +97,12 @@ impl TransferArgs {
 fn report_end(verb: &str, target: TransferTarget, report: &Report) {
     let left = match target {
         TransferTarget::Archive => "the archive is not complete".to_string(),
+        TransferTarget::Compared => "not everything was compared".to_string(),
         TransferTarget::Files | TransferTarget::Followed if report.lost.entries() > 0 => {
             let (kept, lost) = (report.counts.entries(), report.lost.entries());
             let again = match target {
                 TransferTarget::Followed => "sync again",
-                TransferTarget::Files | TransferTarget::Archive => "import again with --overwrite",
+                _ => "import again with --overwrite",
             };
             format!(
                 "the volume has the {kept} names of the last commit; {lost} names that came later are lost or \
@@ -112,7 +116,7 @@ fn report_end(verb: &str, target: TransferTarget, report: &Report) {
         if matches!(error, Error::Volume { source, .. } if source.code() == lanefs::Code::NoSpace) {
             say(match target {
                 TransferTarget::Followed => "enlarge the volume with `lanefs grow` and sync again",
-                TransferTarget::Files | TransferTarget::Archive => {
+                TransferTarget::Files | TransferTarget::Archive | TransferTarget::Compared => {
                     "enlarge the volume with `lanefs grow` and import again; without --overwrite existing files stay"
                 }
             });
@@ -137,7 +141,15 @@ fn text_of(error: &Error) -> String {
         Error::Volume { source: lanefs::Error::Expansion { .. }, .. } | Error::Expansion { .. } => {
             format!("{error} (--max-expansion)")
         }
-        error => error.to_string(),
+        error => with_option(&error.to_string()),
+    }
+}
+
+/// Returns a text of the library with the option as it is on the command line.
+fn with_option(text: &str) -> String {
+    match text.strip_suffix(OVERWRITE_HINT) {
+        Some(text) => format!("{text}(--overwrite replaces it)"),
+        None => text.to_owned(),
     }
 }
 
@@ -167,14 +179,8 @@ fn summary(report: &Report) -> String {
         (c.hard_links, "hard link", "hard links"),
         (c.specials, "special file", "special files"),
     ];
-    let mut parts = Vec::new();
-    for (count, one, many) in kinds {
-        match count {
-            0 => (),
-            1 => parts.push(format!("1 {one}")),
-            _ => parts.push(format!("{count} {many}")),
-        }
-    }
+    let kinds = kinds.into_iter().filter(|(count, ..)| *count > 0);
+    let parts: Vec<String> = kinds.map(|(count, one, many)| counted(count, one, many)).collect();
     let problems = report.problems.len();
     format!(
         "{}, {}B in {:.2} s ({:.0} names/s, {}B/s){}",
@@ -183,7 +189,7 @@ fn summary(report: &Report) -> String {
         report.elapsed.as_secs_f64(),
         report.entries_per_second(),
         human(report.bytes_per_second() as u64),
-        if problems == 0 { String::new() } else { format!("; {problems} missing or changed") },
+        if problems == 0 { String::new() } else { format!("; {problems} not done") },
     )
 }
 

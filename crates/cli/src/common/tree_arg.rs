@@ -6,14 +6,15 @@ use crate::session::expansion;
 use crate::session::image::Image;
 use crate::session::mounted;
 use crate::session::publication::LocationParser;
-use crate::terminal::failure::Failure;
+use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::interrupt;
 use crate::text::bytes;
+use crate::text::escape::escape;
 use clap::builder::TypedValueParser;
 use lanefs::{Access, FileSystem, Volume};
 use lanefs_fuse::RemoteVolume;
 use lanefs_publish::Location;
-use lanefs_transfer::{HostTop, Problem, Side, is_archive_name};
+use lanefs_transfer::{Error, HostTop, Problem, Side, is_archive_name};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -114,6 +115,7 @@ impl TreeArg {
             Ok(volume) => {
                 image.warn_of_damage(&volume);
                 volume.bound_expansion(expansion::DEFAULT);
+                find_directory(&volume, image, path, doing)?;
                 Ok(OpenTree::Here(Box::new(volume), path))
             }
             Err(failure) => {
@@ -121,10 +123,19 @@ impl TreeArg {
                 let failure = failure.advising_in_place_of_mkfs(advice);
                 let mount = mounted::in_place_of(image, failure)?;
                 let volume = RemoteVolume::open(&mount, interrupt::raised).map_err(mounted::talk_failure)?;
+                find_directory(&volume, image, path, doing)?;
                 Ok(OpenTree::There(Box::new(volume), path))
             }
         }
     }
+}
+
+/// Finds the directory of a volume, so that an error names the image: the command has another one.
+fn find_directory(volume: &dyn FileSystem, image: &Image, path: &[u8], doing: &str) -> Outcome {
+    volume.resolve(path).map(drop).map_err(|source| {
+        let (path, image) = (lanefs_transfer::shown(path), escape(&image.name()));
+        transfer::failure(&Error::Volume { what: format!("{doing} '{path}' of {image}"), source })
+    })
 }
 
 impl OpenTree<'_> {

@@ -10,7 +10,7 @@ use lanefs_fuse::find;
 use lanefs_publish::Location;
 use lanefs_transfer::FileId;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -28,6 +28,8 @@ pub enum Image {
 /// Help for an IMAGE that is read.
 pub const HELP: &str =
     "Volume: a file, a raw device, the URL of a publication, or mem:SIZE for a new one in memory";
+/// Help for an IMAGE that is changed.
+pub const CHANGED_HELP: &str = "Volume: a file or a raw device";
 
 impl Image {
     /// Parses an argument that is not a URL. A file whose name begins with `mem:` is given as `./mem:...`.
@@ -175,6 +177,29 @@ impl Image {
                 self.is_a_directory()
             }
             _ => Failure::volume(name, error),
+        }
+    }
+
+    /// Converts a failure to create this image.
+    pub fn creation_failure(&self, error: &Error) -> Failure {
+        let is_other = |path: &PathBuf| {
+            let kind = std::fs::metadata(path).map(|meta| meta.file_type());
+            kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir() && !kind.is_block_device())
+        };
+        let name = self.name();
+        match (error, self) {
+            (_, Image::Path(path)) if path.is_dir() => {
+                let advice = "name a file in it, as in `lanefs mkfs DIR/v.lane`";
+                Failure::new(exit::HOST, name, "is a directory", advice)
+            }
+            (Error::Image { .. }, Image::Path(path)) if is_other(path) => {
+                let what = "neither a file nor a block device";
+                Failure::new(exit::IMAGE, name, what, "choose another name for the volume")
+            }
+            (Error::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::NotFound => {
+                Failure::new(exit::HOST, name, "its directory is missing", "make the directory first")
+            }
+            _ => self.failure(error),
         }
     }
 

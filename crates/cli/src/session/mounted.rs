@@ -12,7 +12,7 @@ use crate::text::escape::escape;
 use lanefs::FileSystem;
 use lanefs_fuse::client::{CommandFile, CommandSpec, MountedVolume};
 use lanefs_fuse::unmount::{self, Unmounted};
-use lanefs_fuse::{Error, RemoteVolume, find};
+use lanefs_fuse::{Error, RemoteVolume, find, std_output};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -92,7 +92,7 @@ pub fn unmount(dir: &Path) -> Outcome {
         Ok(Unmounted::Done) => Ok(()),
         Ok(Unmounted::NotAwaited(why)) => {
             let why = escape(why.as_bytes());
-            console::say(&format!("{name}: unmounted, and its end not waited for: {why}"));
+            console::say(&format!("{name}: unmounted; not waiting for its server: {why}"));
             Ok(())
         }
         Err(error) => Err(talk_failure(error)),
@@ -109,7 +109,11 @@ pub fn talk_failure(error: impl Into<Error>) -> Failure {
 /// # Errors
 /// The mount does not reply, or is another user's.
 pub fn forward(mount: &MountedVolume, file: Option<CommandFile>) -> Result<u8, Failure> {
-    let command = CommandSpec { file, ..command_line() };
+    let output: Option<Box<dyn Write + Send>> = match std_output::is_closed() {
+        true => Some(Box::new(console::ClosedOutput)),
+        false => None,
+    };
+    let command = CommandSpec { file, output, ..command_line() };
     interrupt::wait_for_commands();
     mount.execute(command, interrupt::raised).map_err(talk_failure)
 }

@@ -8,7 +8,7 @@ mod client_terminal;
 use client_terminal::{ClientTerminal, write_errors};
 use indicatif::ProgressDrawTarget;
 use lanefs::escape::harmless;
-use lanefs_fuse::{ClientStreams, Stream, Terminals};
+use lanefs_fuse::{ClientStreams, Stream, Terminals, std_output};
 use lanefs_transfer::by_descriptor::open_input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -128,7 +128,21 @@ impl Read for ClientFile {
 pub fn output() -> Box<dyn Write + Send> {
     match client() {
         Some(client) => Box::new(ClientOutput(client)),
+        None if std_output::is_closed() => Box::new(ClosedOutput),
         None => Box::new(io::stdout()),
+    }
+}
+
+/// Standard output that was closed when the program began. The standard library would drop what is written.
+pub struct ClosedOutput;
+
+impl Write for ClosedOutput {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(Errno::BADF.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

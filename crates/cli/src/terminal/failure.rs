@@ -237,8 +237,24 @@ pub fn print_clap(error: &clap::Error) {
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").map_or_else(|| text.clone(), |rest| format!("lanefs: {rest}"));
+    let text = in_own_words(text);
     // The message quotes arguments as they are.
     let _ = io::stderr().write_all(harmless(&text).as_bytes());
+}
+
+/// Texts of the parser of numbers, and ours.
+const NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "it is not a whole number"),
+    ("cannot parse integer from empty string", "it is not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+];
+
+/// Replaces the words for programmers at the end of the message's first line.
+fn in_own_words(text: String) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let found = NUMBERS.iter().find_map(|(theirs, ours)| Some((first.strip_suffix(theirs)?, ours)));
+    found.map_or_else(|| text.clone(), |(first, ours)| format!("{first}{ours}\n{rest}"))
 }
 
 /// Advice for a result code of the volume.
@@ -254,7 +270,10 @@ pub fn advice(code: Code) -> Cow<'static, str> {
         Code::TreeFull => "put it into another directory",
         Code::TooManyLinks => "copy the file instead",
         Code::SymlinkLoop => "check the links on the way with `lanefs ls -l`",
-        Code::ReadOnly => "open the image for writing",
+        Code::ReadOnly if console::client().is_some() => {
+            "the mount is read-only; `lanefs mount -o remount,rw IMAGE DIR` changes that"
+        }
+        Code::ReadOnly => "open the image, or mount it, for writing",
         Code::InvalidPointer | Code::InvariantViolated => CHECK_THE_IMAGE,
         Code::WrongData => RESTORE,
         Code::Io => "check the device and the host's log",

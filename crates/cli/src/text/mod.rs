@@ -1,8 +1,9 @@
-//! Values as people write and read them: sizes, times, modes, escapes, JSON.
+//! Values as people write and read them: sizes, counts, times, modes, escapes, JSON.
 //!
 //! It knows neither volumes nor terminals.
 
 pub mod bytes;
+pub mod count;
 pub mod escape;
 pub mod identity;
 pub mod json;

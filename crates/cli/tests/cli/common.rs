@@ -114,6 +114,15 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Ran {
     }
 }
 
+/// Runs the program with standard output closed.
+pub(crate) fn with_closed_output(args: &[&str]) -> Ran {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" >&-", env!("CARGO_BIN_EXE_lanefs")]).args(args);
+    let output = shell.stdin(Stdio::null()).output().expect("the shell starts");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ran { code: output.status.code().unwrap_or(-1), bytes: output.stdout, err }
+}
+
 /// Runs the program.
 pub(crate) fn run<S: AsRef<OsStr>>(args: &[S]) -> Ran {
     run_with(args, b"")

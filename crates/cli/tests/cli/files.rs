@@ -221,8 +221,9 @@ fn rm_removes() {
     v.run("rm", "/dir/a /none /dir/b").ends(1).says("/none: not found");
     assert_eq!(v.run("cat", "/dir/twin").ends(0).out(), "alpha\n");
     v.run("rm", "/dir").ends(1).says("use -r");
+    v.run("find", "--maxdepth x").ends(2).says("it is not a whole number");
     v.run("rm", "-f /none").ends(0);
-    v.run("rm", "-r /").ends(1);
+    v.run("rm", "-r /").ends(1).says("/: the root directory cannot be removed; name its entries");
     v.run("rm", "-r /dir/..").ends(1);
     v.run("rm", "-r /dir").ends(0);
     assert_eq!(v.run("ls", "-A").ends(0).out(), "");
@@ -315,6 +316,32 @@ fn extended_attributes() {
     v.run("xattr", "rm user.b /dir/a").ends(1).says("no such attribute");
     v.run("xattr", "get user.b /dir/a").ends(1);
     v.clean();
+}
+
+#[test]
+fn an_attribute_whose_name_linux_lacks_is_refused_and_an_old_one_stays() {
+    let v = filled();
+    for name in ["foo", "user", "user.", "trusted.", "security.", "system.nfs4_acl", ""] {
+        v.run_with("xattr", &["set", name, "1", "/dir/a"], b"")
+            .ends(1)
+            .says("Linux has no attributes of this name");
+    }
+    let long = format!("user.{}", "x".repeat(256));
+    v.run("xattr", &format!("set {long} 1 /dir/a"))
+        .ends(1)
+        .says("the name is too long; use at most 255 bytes");
+    assert_eq!(v.run("xattr", "list /dir/a").ends(0).out(), "");
+    v.run("xattr", "set system.posix_acl_access junk /dir/a")
+        .ends(1)
+        .says("the value is not an access control list");
+    // The library takes any name, as the command of older versions did.
+    let volume = lanefs::Volume::open(&v.image, lanefs::Access::Write).unwrap();
+    let ino = volume.resolve("/dir/a").unwrap().ino;
+    volume.setxattr(&lanefs::Caller::OWNER, ino, b"foo", b"bar", lanefs::XattrMode::Set).unwrap();
+    volume.close().unwrap();
+    assert_eq!(v.run("xattr", "get foo /dir/a").ends(0).out(), "bar");
+    v.run("xattr", "rm foo /dir/a").ends(0);
+    assert_eq!(v.run("xattr", "list /dir/a").ends(0).out(), "");
 }
 
 #[test]

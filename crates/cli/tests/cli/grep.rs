@@ -277,7 +277,8 @@ fn equal_files_are_found_and_nothing_is_changed() {
     fs::hard_link(tree.join("a"), tree.join("d/a_again")).unwrap();
     run(&["import", text(&v.image), text(&tree), "/"]).ends(0);
     let before = fs::read(&v.image).unwrap();
-    let found = run(&["dups", text(&v.image)]).ends(0).says("2 groups; 2 files more than needed waste 4.9K");
+    let found =
+        run(&["dups", text(&v.image)]).ends(0).says("2 groups; 2 more files than needed: 4.9KB wasted");
     let expected = "5000 bytes, 2 files, 5000 bytes wasted\n  /a\n    = /d/a_again\n  /d/b\n\
                     2 bytes, 2 files, 2 bytes wasted\n  /d/small\n  /small\n";
     assert_eq!(found.out(), expected);

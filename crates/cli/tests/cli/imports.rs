@@ -94,3 +94,16 @@ fn an_engine_that_is_not_there_imports_nothing() {
     v.run_with("import", &[source, "/", "--engine", "abacus"], b"").ends(2);
     v.run("ls", "/file").ends(1);
 }
+
+#[test]
+fn a_file_that_is_kept_is_not_done_and_the_option_is_named() {
+    let v = TestVolume::new();
+    let source = v.host("file");
+    fs::write(&source, "content").unwrap();
+    let import = || v.run("import", &format!("{} /", source.display()));
+    import().ends(0);
+    import().ends(1).says("exists already in the volume (--overwrite replaces it)").says("; 1 not done");
+    v.run("export", &format!("/file {}", source.display()))
+        .ends(1)
+        .says("on the host (--overwrite replaces it)");
+}

@@ -187,7 +187,9 @@ fn umount_opens_no_file_that_another_user_named() {
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     for (number, more) in ["", ",allow_other"].into_iter().enumerate() {
         let enemy = Silent::new(m.v.host(&format!("enemy{number}")), &fifo, more);
-        bounded(&["umount", text(&enemy.dir)]).ends(0).says("not waited for");
+        bounded(&["umount", text(&enemy.dir)])
+            .ends(0)
+            .says("not waiting for its server: it belongs to user ");
         assert!(table::find(&enemy.dir).unwrap().is_none());
     }
 }

@@ -108,6 +108,27 @@ fn a_volume_is_mounted_used_and_unmounted() {
 }
 
 #[test]
+fn umount_takes_the_image_for_the_directory() {
+    let m = Mounted::new();
+    let image = text(&m.v.image);
+    run(&["umount", image]).ends(0);
+    assert!(!m.is_mounted());
+    m.is_clean();
+    run(&["umount", image]).ends(1).says("nothing is mounted there");
+    m.mount(&[]).ends(0);
+    run(&["umount", "--lazy", image]).ends(0);
+    m.await_end();
+    m.is_clean();
+}
+
+#[test]
+fn without_a_helper_of_its_name_the_arguments_of_mount_are_explained() {
+    run(&["/srv/v.lane", "/mnt", "-o", "remount,ro"]).ends(2).says("mount(8) needs /sbin/mount.fuse.lanefs");
+    let ran = run(&["bogus", "/mnt", "-o", "ro"]).ends(2);
+    assert!(!ran.err.contains("mount(8)"), "{}", ran.err);
+}
+
+#[test]
 fn a_second_mount_is_refused_and_named() {
     let m = Mounted::new();
     let server = m.server();

@@ -166,7 +166,7 @@ fn a_prune_condemns_first_and_deletes_later() {
         }
     }
     let dry = run(&["remote", "prune", &r.url, "--grace", "15m", "--dry-run"]).ends(0);
-    assert!(dry.out().contains("would be condemned: 1 versions, "), "{}", dry.out());
+    assert!(dry.out().contains("would be condemned: 1 version, "), "{}", dry.out());
     assert!(!r.v.host("store/prune/condemned").exists());
     let condemned = r.json("prune", &["--grace", "15m"]);
     assert_eq!(condemned["condemned"]["versions"], 1);
@@ -174,8 +174,8 @@ fn a_prune_condemns_first_and_deletes_later() {
     let kept = r.json("prune", &["--grace", "0", "--keep", "2"]);
     assert_eq!((&kept["kept"]["versions"], versions()), (&2.into(), 2), "{kept}");
     let deleted = run(&["remote", "prune", &r.url, "--grace", "0"]).ends(0);
-    assert!(deleted.out().contains("\nkept: 1 versions, "), "{}", deleted.out());
-    assert!(deleted.out().starts_with("deleted: 1 versions, "), "{}", deleted.out());
+    assert!(deleted.out().contains("\nkept: 1 version, "), "{}", deleted.out());
+    assert!(deleted.out().starts_with("deleted: 1 version, "), "{}", deleted.out());
     assert_eq!(versions(), 1);
     run(&["remote", "verify", &r.url]).ends(0);
     run(&["ls", &r.at(first)]).ends(4).says("no such object");

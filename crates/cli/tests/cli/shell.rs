@@ -23,6 +23,9 @@ fn a_bad_name_is_reported_and_the_rest_is_done() {
     for part in ["none/b", "lanefs: none: not found", "bogus", "quote"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
+    // A line has no form of its own.
+    assert!(!ran.err.contains("Usage"), "{}", ran.err);
+    script("exit foo\n").ends(2).says("it is not a whole number");
     script("ls /none\nls\n").ends(1);
     script("cd /none\n").ends(1);
     script("touch f\ncd f\n").ends(1).says("not a directory");

@@ -84,12 +84,18 @@ fn a_source_that_is_none_removes_nothing() {
     let source = v.host("source");
     tree(&source);
     v.run_with("sync", &[text(&source), "/in"], b"").ends(0);
+    let other = TestVolume::new();
     let (file, archive, loop_link) = (v.host("file"), v.host("tree.tar"), v.host("loop"));
     fs::write(&file, "content").unwrap();
     fs::write(&archive, [0; 10240]).unwrap();
     std::os::unix::fs::symlink(&loop_link, &loop_link).unwrap();
     for (bad, code, words) in [
         ("/none", 4, "cannot sync '/none': No such file or directory"),
+        (
+            &format!("{}:/none", text(&other.image)),
+            1,
+            &format!("cannot sync '/none' of {}: ", text(&other.image)),
+        ),
         ("/none/v.lane:/d", 4, "cannot sync '/none/v.lane'"),
         (text(&loop_link), 4, "cannot sync"),
         (text(&file), 3, "file: not a LaneFS volume; give a directory, a volume or a URL"),

@@ -1,6 +1,6 @@
 //! Commands on whole volumes: mkfs, info, inspect, grow, fsck; files that are not images; help.
 
-use crate::common::{TestVolume, program, run, text, with_umask};
+use crate::common::{TestVolume, program, run, text, with_closed_output, with_umask};
 use lanefs::format::{BLOCK, CHUNK, SUPERBLOCK_COPY};
 use lanefs::{Access, Volume};
 use std::fs;
@@ -48,6 +48,39 @@ fn mkfs_refuses_bad_sizes_and_what_exists() {
     assert!(!v.host("other").exists());
     run(&["mkfs", "/no/such/directory/v", "--size", "8M"]).ends(4);
     assert_eq!(run(&["mkfs", "mem:16M"]).ends(0).out().lines().count(), 1);
+}
+
+#[test]
+fn mkfs_says_what_is_wrong_with_the_name() {
+    let v = TestVolume::new();
+    let mkfs = |name: &str, more: &[&str]| run(&[&["mkfs", name, "--size", "64M"], more].concat());
+    mkfs(text(&v.host("none/v.lane")), &[])
+        .ends(4)
+        .says("its directory is missing; make the directory first");
+    mkfs(text(v.dir.path()), &[]).ends(4).says("is a directory; name a file in it");
+    for more in [&[][..], &["--force"]] {
+        mkfs("/dev/null", more).ends(3).says("neither a file nor a block device; choose another name");
+    }
+    run(&["mkfs", text(&v.host("new")), "--size", "-1"]).ends(2).says("`-1` is not a size");
+}
+
+#[test]
+fn output_that_is_closed_is_an_error_and_no_file_takes_its_number() {
+    let v = TestVolume::new();
+    v.run("mkdir", "/d").ends(0);
+    let (image, other) = (text(&v.image), v.host("other"));
+    for args in
+        [&["ls", image][..], &["export", image, "/", "-"], &["mkfs", text(&other), "--size", "64M"], &["man"]]
+    {
+        with_closed_output(args).ends(4).says("Bad file descriptor");
+    }
+    with_closed_output(&["mkdir", image, "/e"]).ends(0);
+    assert_eq!(v.run("ls", "/").ends(0).out(), "d\ne\n");
+    v.clean();
+    run(&["fsck", text(&other)]).ends(0);
+    // A stream that goes to /dev/null is open.
+    let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+    assert!(program().args(["ls", image]).stdout(null).status().unwrap().success());
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn metadata_and_lists_are_parts() {
     run(&[&args[..], &["--list", text(&list)]].concat()).ends(1).says("/gone: ");
     let trace = run(&[&args[..], &["--trace", text(&list)]].concat()).ends(0);
     assert!(
-        trace.out().contains("1 files with ") && trace.out().contains("1 paths could not"),
+        trace.out().contains("in the cache: 1 file, ") && trace.out().contains("1 path could not"),
         "{}",
         trace.out()
     );

@@ -16,3 +16,4 @@ pub mod path;
 pub(crate) mod path_set;
 pub(crate) mod threads;
 pub(crate) mod types;
+pub(crate) mod xattr_name;

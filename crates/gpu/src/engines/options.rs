@@ -14,7 +14,7 @@ pub(super) const OPENING: Duration = Duration::from_millis(800);
 /// The engine that a user chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The CPU engine; a device beside it from when on it pays. Never a software device, which cannot pay.
+    /// The CPU engine; a device beside it once that pays. Never a software device, which cannot pay.
     #[default]
     Auto,
     /// The CPU engine.

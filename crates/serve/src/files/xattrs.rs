@@ -8,14 +8,11 @@ use crate::requester::Requester;
 use crate::served::Served;
 use crate::statistics::Operation;
 use crate::versions::NodeId;
-use lanefs::{Caller, Code, Ino, SetAttr, Volume, XattrMode};
+use lanefs::{Caller, Code, Ino, SetAttr, Volume, XattrMode, is_linux_xattr};
 
 const OWNER: Caller = Caller::OWNER;
-/// Name spaces that a volume keeps.
-const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// Attributes that are access control lists. The client has checked who sets them.
+/// Attribute that is the access control list of a file. The client has checked who sets it.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
-const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 
 /// Attribute with the SELinux label of a file.
 const LABEL: &[u8] = b"security.selinux";
@@ -28,8 +25,7 @@ const REPLACE: i32 = 2;
 
 /// Refuses names outside the name spaces.
 fn check_space(name: &[u8]) -> Reply<()> {
-    let known = SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len());
-    if known || name == ACCESS_LIST || name == DEFAULT_LIST { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+    if is_linux_xattr(name) { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 /// Returns the identity under which an access list is set: with it goes the set-group-id bit where the

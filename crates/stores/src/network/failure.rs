@@ -24,6 +24,8 @@ const PERFORMING: &str = "Error performing ";
 const RETURNED: &str = "Server returned ";
 /// The library's name of the store of a web server, which gets no credentials.
 const WEB: &str = "HTTP";
+/// Begins the library's text for a server that sends a whole object in place of a part.
+const NO_RANGES: &str = "Range request not supported";
 /// Status of a range that begins past the end of an object.
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 /// Most characters of a code, and of the library's words.
@@ -137,6 +139,9 @@ fn reason(error: &Error) -> String {
             code => format!("the store answers: {status} ({code})"),
         };
     }
+    if chain(error).any(|error| error.to_string().starts_with(NO_RANGES)) {
+        return "the web server must answer range requests, and does not".into();
+    }
     if let Some(oversized) = chain(error).find_map(|error| error.downcast_ref::<Oversized>()) {
         return oversized.to_string();
     }
@@ -221,6 +226,13 @@ mod tests {
             let told = convert(&error).to_string();
             assert!(!told.contains("no credentials"), "{told}");
         }
+    }
+
+    #[test]
+    fn a_server_without_ranges_is_told_and_not_the_object() {
+        let error = Error::NotSupported { source: format!("{NO_RANGES} by packs/75").into() };
+        let told = convert(&error).to_string();
+        assert!(told.contains("must answer range requests") && !told.contains("packs"), "{told}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::on_host::new_file::{FilePlace, NewFile};
 use crate::running::expansion::{Expansion, RangesFailure};
 use crate::running::job::{Control, PROGRESS_INTERVAL, TransferJob, count};
 use crate::running::report::Report;
-use crate::vocabulary::error::{Error, Result};
+use crate::vocabulary::error::{Error, OVERWRITE_HINT, Result};
 use crate::vocabulary::name::{is_entry_name, shown};
 use lanefs::path::join;
 use lanefs::{Attr, FileKind, FileSystem, Ino};
@@ -107,7 +107,7 @@ impl ArchiveFile {
         }
         match place.kind() {
             Some(FileType::RegularFile) if !overwrite => {
-                Err(Error::Usage(format!("'{name}' exists already (the option overwrite replaces it)")))
+                Err(Error::Usage(format!("'{name}' exists already {OVERWRITE_HINT}")))
             }
             Some(FileType::RegularFile) | None => {
                 place.create(0o666).map(|file| ArchiveFile::New { file, overwrite }).map_err(cannot)

@@ -2,6 +2,7 @@
 
 use super::options::Replaces;
 use crate::on_host::hostdir::FileId;
+use crate::vocabulary::error::OVERWRITE_HINT;
 use crate::vocabulary::error::errno_text;
 use crate::vocabulary::name::temporary_name;
 use rustix::fd::OwnedFd;
@@ -38,7 +39,7 @@ impl HostEntryError {
     /// Describes the reason, for a problem of the file.
     pub(crate) fn text(&self) -> String {
         match self {
-            HostEntryError::Taken => "exists already on the host (the option overwrite replaces it)".into(),
+            HostEntryError::Taken => format!("exists already on the host {OVERWRITE_HINT}"),
             HostEntryError::Kept => KEPT.into(),
             HostEntryError::TakenByDirectory => "a directory of that name is in the way on the host".into(),
             HostEntryError::NoDirectory => {

@@ -1,6 +1,7 @@
 //! New names in directories of the volume, also where the name is taken.
 
 use super::volume::TargetDir;
+use crate::vocabulary::error::OVERWRITE_HINT;
 use crate::vocabulary::error::errno_text;
 use crate::vocabulary::name::temporary_name;
 use lanefs::{Attr, Code, FileKind, FileSystem, Ino, RenameMode};
@@ -30,7 +31,7 @@ impl VolumeEntryError {
     pub(crate) fn text(&self) -> String {
         match self {
             VolumeEntryError::Taken => {
-                "exists already in the volume (the option overwrite replaces it)".into()
+                format!("exists already in the volume {OVERWRITE_HINT}")
             }
             VolumeEntryError::TakenByDirectory => {
                 "a directory of that name is in the way in the volume".into()

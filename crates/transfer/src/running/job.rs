@@ -217,18 +217,21 @@ impl<'a> TransferJob<'a> {
         );
         let refused = self.counters.xattrs_refused.load(Relaxed);
         if refused > 0 {
-            notes.push(format!("{refused} extended attributes not kept: {refuser} refuses them"));
+            let attributes = if refused == 1 { "attribute" } else { "attributes" };
+            notes.push(format!("{refused} extended {attributes} not kept: {refuser} refuses them"));
         }
         let lists = self.counters.lists_refused.load(Relaxed);
         if lists > 0 {
+            let them = if lists == 1 { "list not kept: it is" } else { "lists not kept: they are" };
             notes.push(format!(
-                "{lists} access control lists not kept: they are damaged, of another kind, or name users or groups \
-                 that are not known here"
+                "{lists} access control {them} damaged, of another kind, or with users or groups that are not \
+                 known here"
             ));
         }
         let owners = self.counters.owners_refused.load(Relaxed);
         if owners > 0 {
-            notes.push(format!("owner or group of {owners} files not kept: only root may give files away"));
+            let files = if owners == 1 { "file" } else { "files" };
+            notes.push(format!("owner or group of {owners} {files} not kept: only root may give files away"));
         }
         Report {
             counts: self.counts(),

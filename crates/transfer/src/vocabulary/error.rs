@@ -2,6 +2,9 @@
 
 use rustix::io::Errno;
 
+/// Ends the message about a file whose name exists already.
+pub const OVERWRITE_HINT: &str = "(the option overwrite replaces it)";
+
 /// Result of a transfer.
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -3,6 +3,7 @@
 use super::format::code_of;
 use crate::terminal::console;
 use crate::terminal::failure::exit_of_code;
+use crate::text::count::counted;
 use lanefs::Code;
 use std::time::Duration;
 
@@ -28,9 +29,9 @@ impl LookupTotals {
         let alone = self.resolving / u32::try_from(self.threads.max(1)).unwrap_or(1);
         let missing = self.paths - self.found;
         console::say(&format!(
-            "{} paths ({missing} not found) in {:.3} s, {:.0} paths/s; resolve_batch alone {:.3} s, {:.0} paths/s \
+            "{} ({missing} not found) in {:.3} s, {:.0} paths/s; resolve_batch alone {:.3} s, {:.0} paths/s \
              (threads: {}, engine: {engine})",
-            self.paths,
+            counted(self.paths, "path", "paths"),
             total.as_secs_f64(),
             rate(total),
             alone.as_secs_f64(),

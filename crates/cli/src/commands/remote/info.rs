@@ -4,6 +4,7 @@ use crate::session::publication::{self, LocationParser};
 use crate::terminal::console;
 use crate::terminal::failure::Outcome;
 use crate::terminal::progress::with_progress;
+use crate::text::count::counted;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
@@ -60,10 +61,12 @@ impl VersionInfo {
             return Ok(out.flush()?);
         }
         writeln!(out, "version   {version}")?;
-        writeln!(out, "volume    {uuid}, {}, {} used blocks", human(facts.volume_bytes), facts.blocks)?;
+        let used = counted(facts.blocks, "used block", "used blocks");
+        writeln!(out, "volume    {uuid}, {}B, {}", human(facts.volume_bytes), used)?;
         let (metadata, data) = (human(facts.metadata_bytes), human(facts.data_bytes));
         writeln!(out, "stored    {metadata} of metadata, {data} of other data")?;
-        writeln!(out, "manifest  {} pages, {} pieces", inventory.pages, inventory.pieces)?;
+        let pages = counted(inventory.pages, "page", "pages");
+        writeln!(out, "manifest  {pages}, {}", counted(inventory.pieces, "piece", "pieces"))?;
         let (packs, bytes) = (inventory.packs, human(inventory.pack_bytes));
         writeln!(out, "packs     {packs}, with {bytes} together with other versions")?;
         if !publication.is_bound() {
@@ -110,7 +113,8 @@ impl VersionInfo {
             return Ok(out.flush()?);
         }
         writeln!(out, "version   {version}")?;
-        writeln!(out, "join      {uuid}, {}, {} used blocks", human(facts.volume_bytes), facts.blocks)?;
+        let used = counted(facts.blocks, "used block", "used blocks");
+        writeln!(out, "join      {uuid}, {}B, {}", human(facts.volume_bytes), used)?;
         let (metadata, data) = (human(facts.metadata_bytes), human(facts.data_bytes));
         writeln!(out, "stored    {metadata} of metadata, {data} of other data")?;
         writeln!(out, "shards    {}", shards.len().saturating_sub(1))?;

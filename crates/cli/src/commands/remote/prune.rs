@@ -4,6 +4,7 @@ use crate::session::publication::{self, StoreParser};
 use crate::terminal::console;
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::with_progress;
+use crate::text::count::counted;
 use crate::text::size::human;
 use crate::text::{json, time};
 use clap::Args;
@@ -15,8 +16,8 @@ use std::io::Write;
 ///
 /// The first call condemns versions and packs that no tag needs and that are older than the grace period; a
 /// call after the grace period deletes them, if still nobody needs them. So publishers and readers that are
-/// at work are not disturbed, and the same command once in a while keeps a store small. Versions that shall
-/// stay get a tag by `lanefs remote tag`.
+/// at work are not disturbed, and the same command once in a while keeps a store small. A version
+/// stays while it has a tag: `lanefs remote tag` gives it one.
 #[derive(Debug, Args)]
 pub(super) struct Prune {
     /// The store
@@ -79,7 +80,8 @@ fn grace(text: &str) -> Result<u64, String> {
 }
 
 fn as_text(tally: Tally) -> String {
-    format!("{} versions, {} packs, {}", tally.versions, tally.packs, human(tally.bytes))
+    let versions = counted(tally.versions, "version", "versions");
+    format!("{versions}, {}, {}B", counted(tally.packs, "pack", "packs"), human(tally.bytes))
 }
 
 fn as_json(tally: Tally) -> serde_json::Value {

@@ -4,6 +4,7 @@ use crate::session::publication::{self, LocationParser};
 use crate::terminal::failure::{Failure, Outcome};
 use crate::terminal::progress::with_progress;
 use crate::terminal::{console, exit};
+use crate::text::count::counted;
 use crate::text::escape::escape;
 use crate::text::json;
 use crate::text::size::human;
@@ -35,8 +36,10 @@ impl Verify {
         match verified.found {
             0 => Ok(()),
             found => {
-                let what = format!("{found} objects or parts of them are damaged or missing");
-                let advice = "publish the volume again to another store, or put the objects back from a copy";
+                let found = counted(found, "object, or a part of one, is", "objects, or parts of them, are");
+                let what = format!("{found} damaged or missing");
+                let advice = "repair the store with `lanefs publish --check` of the volume, or put the objects back \
+                              from a copy";
                 Err(Failure::new(exit::IMAGE, self.at.to_string(), &what, advice))
             }
         }
@@ -67,12 +70,10 @@ impl Verify {
         if verified.found > findings.len() as u64 {
             writeln!(out, "... and {} more", verified.found - findings.len() as u64)?;
         }
-        let (pages, pieces, bytes) = (sound.pages, sound.pieces, human(sound.stored_bytes));
-        writeln!(
-            out,
-            "{version}: {pages} pages and {pieces} pieces are sound, {bytes} in {} packs",
-            sound.packs
-        )?;
+        let pages = counted(sound.pages, "page", "pages");
+        let pieces = counted(sound.pieces, "piece", "pieces");
+        let (bytes, packs) = (human(sound.stored_bytes), counted(sound.packs, "pack", "packs"));
+        writeln!(out, "{version}: {pages} and {pieces} are sound, {bytes}B in {packs}")?;
         if !is_bound {
             writeln!(out, "{version}: {}", super::NOT_BOUND)?;
         }

@@ -21,7 +21,7 @@ pub struct EngineArgs {
 /// An engine, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum EngineName {
-    /// The CPU engine, and a GPU beside it from when on it pays
+    /// The CPU engine; for `lookup` a GPU beside it, too, once that pays
     Auto,
     /// The CPU engine
     Cpu,
