@@ -157,6 +157,12 @@ impl Follow for Followed<'_> {
         code
     }
 
+    fn may_become_free(&self) -> bool {
+        let Image::Path(path) = self.image else { return false };
+        let is_in_use = |error: &lanefs::Error| error.kind() == lanefs::ErrorKind::InUse;
+        lanefs::Volume::open(path, Access::Write).map_or_else(|error| is_in_use(&error), |_| true)
+    }
+
     fn publish(&self) -> u8 {
         self.sync.publishes().map_or(exit::OK, |after| publish(self.image, after))
     }

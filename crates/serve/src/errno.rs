@@ -36,6 +36,7 @@ errnos! {
     EOPNOTSUPP = OPNOTSUPP, "A volume cannot do that.";
     EOVERFLOW = OVERFLOW, "A number does not fit into the reply.";
     EPERM = PERM, "The requester may not do that.";
+    EROFS = ROFS, "The volume takes no changes.";
     ERANGE = RANGE, "The value does not fit into the requester's buffer.";
     ESTALE = STALE, "The client's knowledge is old: a version has ended, or a name exists by now.";
 }

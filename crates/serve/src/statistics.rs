@@ -22,6 +22,28 @@ macro_rules! operations {
     };
 }
 
+impl Operation {
+    /// Returns whether a request of this kind asks for a change.
+    pub(crate) const fn is_change(self) -> bool {
+        use Operation::*;
+        !matches!(
+            self,
+            Lookup
+                | Forget
+                | Getattr
+                | Readlink
+                | Open
+                | Read
+                | Fsync
+                | Readdir
+                | Statfs
+                | Getxattr
+                | Listxattr
+                | Seek
+        )
+    }
+}
+
 operations! {
     Lookup = "lookup", Forget = "forget", Getattr = "getattr", Setattr = "setattr", Readlink = "readlink", Mknod = "mknod",
     Mkdir = "mkdir", Unlink = "unlink", Rmdir = "rmdir", Symlink = "symlink", Rename = "rename", Link = "link",

@@ -8,9 +8,9 @@ use crate::text::identity::{label, uuid};
 use crate::text::size::human;
 use crate::text::{json, time};
 use clap::Args;
-use lanefs::Time;
 use lanefs::format::BLOCK;
 use lanefs::format::superblock::{Superblock, VERSION};
+use lanefs::{Error, Time, Volume, host_text};
 use std::io::Write;
 
 /// Show a volume's identity, size and use
@@ -47,6 +47,7 @@ fn print_json(context: &mut Context<'_>) -> Outcome {
         "journal_bytes": journal_bytes(&superblock),
         "clean": superblock.clean,
         "errors": superblock.errors,
+        "write_failure": write_failure(context.volume),
         "features": {
             "compat": superblock.compat,
             "ro_compat": superblock.ro_compat,
@@ -68,7 +69,7 @@ fn print_text(context: &mut Context<'_>) -> Outcome {
     let (label, journal) = (label(&superblock), journal_bytes(&superblock));
     let lines = [
         ("format", format!("LaneFS, version {VERSION}")),
-        ("state", state(&superblock).to_string()),
+        ("state", state(&superblock, context.volume)),
         ("uuid", uuid(&superblock).unwrap_or_else(|| "-".to_string())),
         ("label", if label.is_empty() { "-".to_string() } else { escape(label.as_bytes()) }),
         ("size", bytes(superblock.volume_bytes)),
@@ -88,11 +89,23 @@ fn print_text(context: &mut Context<'_>) -> Outcome {
     Ok(())
 }
 
-fn state(superblock: &Superblock) -> &'static str {
-    match (superblock.errors, superblock.clean) {
+fn state(superblock: &Superblock, volume: &Volume) -> String {
+    if let Some(failure) = write_failure(volume) {
+        return format!("takes no changes: a write failed, {failure}; unmount it and mount it again");
+    }
+    let state = match (superblock.errors, superblock.clean) {
         (true, _) => "damage was met; run `lanefs fsck --repair`",
         (false, true) => "clean",
         (false, false) => "in use, or not closed cleanly",
+    };
+    state.to_owned()
+}
+
+/// The failure of a write to the device, of a volume that is mounted and takes no changes since.
+fn write_failure(volume: &Volume) -> Option<String> {
+    match volume.write_failure()? {
+        Error::WriteFailed { what, source } => Some(format!("{what}: {}", host_text(&source))),
+        other => Some(other.to_string()),
     }
 }
 

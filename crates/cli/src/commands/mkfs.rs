@@ -2,15 +2,15 @@
 
 use crate::session::image::{self, Image};
 use crate::terminal::failure::{Failure, Outcome};
-use crate::terminal::{console, ending, exit};
+use crate::terminal::{console, ending, exit, interrupt};
 use crate::text::escape::escape;
 use crate::text::identity::{MAX_LABEL, parse_label, parse_uuid};
 use crate::text::{bytes, mode, size};
 use clap::Args;
 use lanefs::format::{MAX_VOLUME, MIN_VOLUME};
-use lanefs::{Code, CreateOptions, InodeSize, Volume};
+use lanefs::{Code, CreateOptions, Error, InodeSize, Volume};
 use lanefs_publish::family_seed;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -77,10 +77,13 @@ impl Mkfs {
         };
         let volume = match &self.image {
             Image::Memory(_) => Volume::create_memory(&options),
-            Image::Path(path) => ending::open(path, || Volume::create(path, &options)),
+            Image::Path(path) => {
+                let create = || Volume::create_unless(path, &options, interrupt::raised);
+                ending::open(path, create)
+            }
             Image::Publication(_) => Err(Code::ReadOnly.into()),
         }
-        .map_err(|error| self.image.creation_failure(&error))?;
+        .map_err(|error| self.not_made(&error))?;
         let superblock = volume.superblock();
         volume.close().map_err(|error| self.image.failure(&error))?;
         if !self.quiet {
@@ -92,6 +95,23 @@ impl Mkfs {
             console::output().write_all(line.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// The failure of a volume that was not made.
+    fn not_made(&self, error: &Error) -> Failure {
+        match error {
+            Error::Io { source, .. } if source.kind() == ErrorKind::Interrupted && interrupt::raised() => {
+                match &self.image {
+                    // A new file is gone, and one that stays has been overwritten.
+                    Image::Path(path) if path.exists() => {
+                        let what = "interrupted: its old content is gone, and it holds no volume";
+                        Failure::new(exit::INTERRUPTED, self.image.name(), what, "make the volume again")
+                    }
+                    _ => Failure::Interrupted,
+                }
+            }
+            error => self.image.failure(error),
+        }
     }
 
     fn volume_bytes(&self) -> Result<u64, Failure> {

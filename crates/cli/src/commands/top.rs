@@ -9,8 +9,9 @@ use crate::text::escape::escape;
 use crate::text::{bytes, size};
 use clap::Args;
 use lanefs::format::BLOCK;
+use lanefs::host_text;
 use lanefs_fuse::find;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -115,6 +116,13 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
         true => "DAMAGE was met: unmount the volume and run `lanefs fsck --repair`\n",
         false => "",
     };
+    let failure = match now.get("lanefs_write_failure_errno") as i32 {
+        0 => String::new(),
+        errno => format!(
+            "a WRITE FAILED ({}): the volume takes no changes; unmount it and mount it again\n",
+            host_text(&io::Error::from_raw_os_error(errno))
+        ),
+    };
     let wrong = match now.get("lanefs_wrong_blocks") {
         0.0 => String::new(),
         blocks => {
@@ -124,7 +132,7 @@ fn screen(dir: &Path, now: &Values, change: &Values, seconds: f64) -> String {
     };
     let store = store(now, change, seconds);
     format!(
-        "{}: {}B, {}B free, {}; {}B in memory; {} known\n{damage}{wrong}{store}\
+        "{}: {}B, {}B free, {}; {}B in memory; {} known\n{damage}{failure}{wrong}{store}\
          requests {:.0}/s, errors {:.0}/s; hits {:.0}/s, misses {:.0}/s with {:.0} neighbours/s; commits {:.1}/s; \
          written: data {}B/s, journal {}B/s\n\n{}",
         escape(bytes::of_path(dir)),
@@ -219,6 +227,10 @@ mod tests {
         assert!(!screen(Path::new("/m"), &values, &values, 2.0).contains("DAMAGE"));
         let damaged = Values::parse(&format!("{text}lanefs_damaged 1\n"));
         assert!(screen(Path::new("/m"), &damaged, &values, 2.0).contains("DAMAGE"));
+        let failed = Values::parse(&format!("{text}lanefs_write_failure_errno 28\n"));
+        let failed = super::screen(Path::new("/m"), &failed, &values, 2.0);
+        assert!(failed.contains("WRITE FAILED (No space left on device)"), "{failed}");
+        assert!(!super::screen(Path::new("/m"), &values, &values, 2.0).contains("FAILED"));
         let screen = screen(Path::new("/m"), &values, &values, 2.0);
         assert!(screen.starts_with("/m: 1.0G"), "{screen}");
         let misses = "hits 30/s, misses 20/s with 5 neighbours/s";

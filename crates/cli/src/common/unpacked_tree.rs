@@ -120,8 +120,8 @@ fn no_directory(dir: &Path, error: &std::io::Error) -> Failure {
 /// True for an error of the volume that the directory for temporary files, or the size of the volume, is the
 /// reason of. (After a write in the background that finds no room the volume takes no further ones.)
 fn is_of_directory(error: &lanefs::Error) -> bool {
-    let is_of_room = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::ReadOnly);
-    is_of_room || matches!(error, lanefs::Error::Io { .. })
+    let is_of_room = error.kind() == ErrorKind::NoSpace;
+    is_of_room || matches!(error, lanefs::Error::Io { .. } | lanefs::Error::WriteFailed { .. })
 }
 
 /// An archive that could not be unpacked: the directory for temporary files, or the volume of `size` bytes in
@@ -129,8 +129,7 @@ fn is_of_directory(error: &lanefs::Error) -> bool {
 fn no_room(archive: &Path, dir: &Path, size: u64, error: &lanefs::Error) -> Failure {
     let name = if archive == Path::new("-") { &b"standard input"[..] } else { bytes::of_path(archive) };
     let why = match error {
-        lanefs::Error::Io { source, .. } => host_text(source),
-        error if error.kind() == ErrorKind::ReadOnly => "a write to a file there has failed".to_owned(),
+        lanefs::Error::Io { source, .. } | lanefs::Error::WriteFailed { source, .. } => host_text(source),
         error if error.kind() == ErrorKind::NoSpace => {
             let what = format!("has more content than the {}B that a comparison unpacks of it", human(size));
             return Failure::new(

@@ -115,6 +115,9 @@ fn push_space(out: &mut String, volume: &Volume) {
 fn push_state(out: &mut String, volume: &Volume) {
     let help = "1 where damage was met since the last check that left none.";
     one(out, "damaged", "gauge", help, u64::from(volume.superblock().errors));
+    let help = "Errno of the write to the device that failed, since when changes are refused; 0: none did.";
+    let errno = volume.write_failure().map_or(0, |failure| failure.errno());
+    one(out, "write_failure_errno", "gauge", help, u64::try_from(errno).unwrap_or_default());
 }
 
 /// The store of a publication.

@@ -73,6 +73,8 @@ pub fn with_claim(path: &Path, failure: Failure) -> Failure {
 
 /// Time after which a command says for whom it waits.
 const SILENCE: Duration = Duration::from_secs(5);
+/// Time after which it names a reason for which it may wait without an end.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// Unmounts the volume on a directory, and waits until it is closed. Says for whom it waits, where that takes
 /// long, and whom it does not wait for.
@@ -80,11 +82,16 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// No mount of LaneFS, in use, not closed well; the user asks to stop.
 pub fn unmount(dir: &Path) -> Outcome {
-    let (begin, said) = (Instant::now(), Cell::new(false));
+    let (begin, said, explained) = (Instant::now(), Cell::new(false), Cell::new(false));
     let name = escape(bytes::of_path(dir));
     let give_up = || {
         if begin.elapsed() >= SILENCE && !said.replace(true) {
             console::say(&format!("{name}: unmounted; waiting for its server to close the volume"));
+        }
+        if begin.elapsed() >= LONG_WAIT && !explained.replace(true) {
+            console::say(&format!(
+                "{name}: still waiting: another mount namespace, such as a container's, may have the mount"
+            ));
         }
         interrupt::raised()
     };

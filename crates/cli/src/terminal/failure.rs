@@ -79,13 +79,18 @@ impl Failure {
             Error::Expansion { .. } => {
                 Self::new(exit::IMAGE, name, &error.to_string(), "the option is --max-expansion").ending(true)
             }
+            Error::WriteFailed { what, source } => {
+                let text = format!("an earlier write failed, {what}: {}", host_text(source));
+                Self::new(exit::HOST, name, &text, host_advice(source)).ending(true)
+            }
             Error::Io { what, source } => {
                 let name_text = escape(name);
                 let text = match what.contains(&name_text) || what.is_empty() {
                     true => host_text(source),
                     false => format!("{what}: {}", host_text(source)),
                 };
-                Self::new(exit::HOST, name, &text, host_advice(source))
+                let ends = error.kind() == ErrorKind::NoSpace;
+                Self::new(exit::HOST, name, &text, host_advice(source)).ending(ends)
             }
             other => Self::new(exit_of_code(other.code()), name, &other.to_string(), ""),
         }
@@ -197,7 +202,7 @@ fn host_advice(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::PermissionDenied => "check its owner and mode, or run as a user who has access",
         io::ErrorKind::AlreadyExists => REMOVE_OR_RENAME,
-        io::ErrorKind::StorageFull => "free some space on the host",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space on the host",
         io::ErrorKind::IsADirectory => "name a file, or use -r",
         io::ErrorKind::NotADirectory => "name a directory",
         io::ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written",

@@ -6,6 +6,7 @@ use crate::mount::Mounted;
 use lanefs::ImageUse;
 use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -40,13 +41,18 @@ fn ending_reader(m: &Mounted) -> Stopped {
 }
 
 /// Starts a command, and returns when it says that it waits.
-fn waiting(m: &Mounted, mut command: Command) -> Child {
+fn waiting(m: &Mounted, command: Command) -> Child {
+    saying(m, command, "waiting for its server to close the volume")
+}
+
+/// Starts a command, and returns when it has said `text`.
+fn saying(m: &Mounted, mut command: Command, text: &str) -> Child {
     let said = m.v.host("said");
     let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
     until("the command waits", || {
         let end = child.try_wait().unwrap();
         let said = fs::read_to_string(&said).unwrap();
-        let waits = said.contains("waiting for its server to close the volume");
+        let waits = said.contains(text);
         assert!(waits || end.is_none(), "{command:?} has not waited: {end:?}, {said}");
         waits
     });
@@ -57,6 +63,30 @@ fn lanefs(args: &[&str]) -> Command {
     let mut command = program();
     command.args(args);
     command
+}
+
+#[test]
+fn a_long_wait_for_the_end_of_a_mount_names_other_mount_namespaces() {
+    if is_not_root() {
+        return;
+    }
+    let m = Mounted::new();
+    // It has a copy of the mount until its input ends.
+    let mut elsewhere = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", "echo ready; cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    elsewhere.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    let reason = "another mount namespace, such as a container's, may have the mount";
+    let mut child = saying(&m, lanefs(&["umount", text(&m.dir)]), reason);
+    assert!(child.try_wait().unwrap().is_none(), "it goes on waiting");
+    drop(elsewhere.stdin.take());
+    assert!(elsewhere.wait().unwrap().success());
+    assert_eq!(ended(&mut child), Some(0));
+    m.is_clean();
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod du;
 mod endings;
 mod files;
 mod follow;
+mod full_disk;
 mod grep;
 mod hostile;
 mod hostile_files;

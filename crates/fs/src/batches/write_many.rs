@@ -136,7 +136,7 @@ impl Volume {
                     Ok(()) => *code = Code::Success,
                     Err(error) => {
                         *code = error.code();
-                        if matches!(error, Error::Io { .. }) {
+                        if matches!(error, Error::Io { .. } | Error::WriteFailed { .. }) {
                             failure.lock().get_or_insert(error);
                         }
                     }

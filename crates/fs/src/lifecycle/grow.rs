@@ -85,9 +85,9 @@ impl Volume {
             }
         };
         let done = self.switch(&mut closed, &old, &new);
-        if done.is_err() {
+        if let Err(error) = done.as_ref() {
             // The device may have the old volume or the new one. The next open finds out.
-            shared.state.store.give_up();
+            shared.state.store.give_up(Fault::Io { at: 0, doing: "growing", errno: error.errno() });
         }
         done
     }

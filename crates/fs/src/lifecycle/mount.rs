@@ -30,6 +30,9 @@ const GROWTH: u64 = 16;
 /// Part of the memory that the process may use which the cache takes by default.
 const CACHE_PART: u64 = 4;
 
+/// Returns whether a caller wants a wait to end.
+type InterruptCheck = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// # Making, opening and closing
 impl Volume {
     /// Makes a volume in a file, which is created sparse, or on a raw device.
@@ -37,7 +40,25 @@ impl Volume {
     /// # Errors
     /// [`Error::Image`] for an existing file (without `force`) or an impossible size; the host's errors.
     pub fn create(image: impl AsRef<Path>, options: &CreateOptions) -> Result<Volume> {
-        let image = image.as_ref();
+        Self::create_by(image.as_ref(), options, None)
+    }
+
+    /// Makes a volume as [`create`](Self::create) does, and asks `interrupted` from time to time: the tables
+    /// of a large volume take a while. Where it returns true, a new file is removed, and an older one that
+    /// `force` has overwritten holds nothing. The volume asks it later, too, as
+    /// [`interrupt_waits_by`](Self::interrupt_waits_by) says.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); `EINTR` for an interruption.
+    pub fn create_unless(
+        image: impl AsRef<Path>,
+        options: &CreateOptions,
+        interrupted: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Volume> {
+        Self::create_by(image.as_ref(), options, Some(Box::new(interrupted)))
+    }
+
+    fn create_by(image: &Path, options: &CreateOptions, interrupted: Option<InterruptCheck>) -> Result<Volume> {
         let name = escape_path(image);
         let superblock = mkfs::superblock(&name, options, true)?;
         let in_use = || {
@@ -57,7 +78,7 @@ impl Volume {
         // Without `force` the file is a new one. Half a volume is of no use.
         let new = if options.force { Ok(None) } else { device.new_image(image) };
         let new = new.map_err(|source| open_error(&name, source))?;
-        Self::make(Backing::Device(Box::new(device)), superblock)
+        Self::make(Backing::Device(Box::new(device)), superblock, interrupted)
             .inspect_err(|_| new.into_iter().for_each(NewImage::remove))
     }
 
@@ -71,7 +92,7 @@ impl Volume {
             let why = format!("the device has only {} bytes", device.len());
             return Err(Error::Image { kind: ErrorKind::Size, what: "volume".into(), why });
         }
-        Self::make(Backing::Device(device), superblock)
+        Self::make(Backing::Device(device), superblock, None)
     }
 
     /// Makes a volume in memory. It ends with the returned value.
@@ -80,14 +101,27 @@ impl Volume {
     /// [`Error::Image`] for an impossible size; the host's error when it has no address space left.
     pub fn create_memory(options: &CreateOptions) -> Result<Volume> {
         let superblock = mkfs::superblock("memory volume", options, false)?;
-        Self::make(Backing::Memory, superblock)
+        Self::make(Backing::Memory, superblock, None)
     }
 
-    fn make(backing: Backing, superblock: Superblock) -> Result<Volume> {
+    fn make(backing: Backing, superblock: Superblock, interrupted: Option<InterruptCheck>) -> Result<Volume> {
         let journal = (superblock.journal, superblock.journal_blocks);
         let volume = Self::with(backing, superblock, &OpenOptions::default())?;
-        let shared = &volume.shared;
-        shared.marked.store(true, Relaxed);
+        if let Some(interrupted) = interrupted {
+            volume.interrupt_waits_by(interrupted);
+        }
+        volume.shared.marked.store(true, Relaxed);
+        if let Err(error) = volume.make_content(journal) {
+            // The end of half a volume writes no superblock, which would make it look like a whole one.
+            volume.shared.marked.store(false, Relaxed);
+            return Err(error);
+        }
+        Ok(volume)
+    }
+
+    /// Makes the first content of a new volume, durable.
+    fn make_content(&self, journal: (u64, u64)) -> Result<()> {
+        let shared = &self.shared;
         if journal.1 > 0 {
             shared.state.store.use_journal(journal.0, journal.1, JournalContent::New)?;
         }
@@ -97,11 +131,10 @@ impl Volume {
         let free = shared.write_table(&mut closed, table, 0, &mkfs::reserved(&made))?;
         drop(closed);
         shared.state.counts.set(Totals { free_blocks: free, inodes: 0 });
-        let (root, orphans) = volume.change(mkfs::make_directories)?;
-        volume.set_root(root);
-        volume.set_orphans(orphans);
-        volume.finish()?;
-        Ok(volume)
+        let (root, orphans) = self.change(mkfs::make_directories)?;
+        self.set_root(root);
+        self.set_orphans(orphans);
+        self.finish()
     }
 
     fn with(backing: Backing, superblock: Superblock, options: &OpenOptions) -> Result<Volume> {
@@ -312,12 +345,9 @@ impl Volume {
 
     fn finish(&self) -> Result<()> {
         let shared = &self.shared;
-        if shared.state.store.has_failed() {
+        if let Some(fault) = shared.state.store.failure() {
             // The device holds the last commit, which the next mount finds.
-            return Err(Error::Io {
-                what: "a write failed, and the changes since the last sync are lost".into(),
-                source: std::io::Error::other("the device holds the last commit"),
-            });
+            return Err(Error::lost_by(fault));
         }
         shared.frozen.store(false, Release);
         if shared.marked.load(Acquire) {
@@ -460,6 +490,30 @@ fn open_error(name: &str, source: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn an_interrupted_creation_leaves_nothing_that_looks_like_a_volume() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let image = dir.path().join("volume.lane");
+        // The group table has 8192 blocks, of which 256 are written at a time.
+        let options = CreateOptions { size: 1 << 40, ..CreateOptions::default() };
+        let create = |options: &CreateOptions| {
+            let asked = AtomicU32::new(0);
+            let made = Volume::create_unless(&image, options, move || asked.fetch_add(1, Relaxed) > 3);
+            made.map(drop).expect_err("interrupted")
+        };
+        let error = create(&options);
+        assert!(
+            matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::Interrupted)
+        );
+        assert!(!image.exists(), "a new file stays");
+        let small = CreateOptions { size: 8 << 20, ..CreateOptions::default() };
+        Volume::create(&image, &small).expect("create").close().expect("close");
+        create(&CreateOptions { force: true, ..options });
+        let error = Volume::open(&image, Access::Read).map(drop).expect_err("not a volume");
+        assert_eq!(error.kind(), ErrorKind::NotAVolume);
+    }
 
     #[test]
     fn a_recovered_volume_has_a_committer_from_its_first_change_on() -> Result<()> {

@@ -17,15 +17,13 @@ impl Shared {
     /// Marks the volume as in use before its first change, and starts the thread that makes changes durable.
     ///
     /// # Errors
-    /// [`Code::ReadOnly`]: the volume takes no changes. The device's.
+    /// [`Code::ReadOnly`]: the volume takes no changes. [`Error::WriteFailed`]; the device's.
     #[inline]
     pub(crate) fn begin_changes(&self) -> Result<()> {
         if self.access == Access::Read || self.frozen.load(Ordering::Acquire) {
             return Err(Code::ReadOnly.into());
         }
-        if self.state.store.has_failed() {
-            return Err(Error::write_failed());
-        }
+        self.check_failure()?;
         if !self.marked.load(Ordering::Acquire) {
             self.mark_in_use()?;
         }
@@ -33,6 +31,13 @@ impl Shared {
             self.start_committer();
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::WriteFailed`] once a write has failed.
+    #[inline]
+    fn check_failure(&self) -> Result<()> {
+        self.state.store.failure().map_or(Ok(()), |fault| Err(Error::write_failed(fault)))
     }
 
     /// Marks the volume as in use. A volume that a recovery marks has no change to commit yet.
@@ -79,9 +84,7 @@ impl Shared {
 
     /// Makes all changes so far durable, as [`commit`](Self::commit) does. The volume has a device.
     pub(crate) fn commit_locked(&self, _lock: &CommitLock<'_>) -> Result<()> {
-        if self.state.store.has_failed() {
-            return Err(Error::write_failed());
-        }
+        self.check_failure()?;
         // The device of a frozen volume is closed. Blocks that its last commit freed have been marked free in
         // memory since, so they count as changed, with the content that they have on the device.
         if !self.marked.load(Ordering::Acquire) {
@@ -163,9 +166,7 @@ impl Shared {
         if self.state.store.is_memory() {
             return Ok(());
         }
-        if self.state.store.has_failed() {
-            return Err(Error::write_failed());
-        }
+        self.check_failure()?;
         let (snapshot, freed) = self.snapshot(writer)?;
         commit(&self.state.store, snapshot)?;
         self.free(writer, &freed)?;

@@ -227,6 +227,19 @@ impl Volume {
         self.shared.access == Access::Read || self.shared.frozen.load(Ordering::Acquire)
     }
 
+    /// Returns the error of each change since a write to the device failed, with the reason of that failure;
+    /// `None` while none has.
+    pub fn write_failure(&self) -> Option<Error> {
+        self.shared.state.store.failure().map(Error::write_failed)
+    }
+
+    /// Has `listener` learn of the first write to the device that fails, with the error that each later
+    /// change gets. It is called at once, in the thread that meets the failure, which may be one of the
+    /// volume's own. Only the first call counts.
+    pub fn on_write_failure(&self, listener: impl Fn(&Error) + Send + Sync + 'static) {
+        self.shared.state.store.listen_to_failure(move |fault| listener(&Error::write_failed(fault)));
+    }
+
     /// Describes the access to the device for people, such as "io_uring, direct I/O".
     pub fn engine(&self) -> String {
         self.shared.state.store.engine()

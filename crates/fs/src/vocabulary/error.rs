@@ -208,6 +208,19 @@ pub enum Error {
         /// The bound, as a multiple of the bytes that were given.
         factor: u64,
     },
+    /// A write to the device failed earlier, so the volume takes no changes until it is opened again. The
+    /// [kind](Self::kind) and the errno are those of the failure.
+    #[error(
+        "a write to the device failed ({what}: {}), so the volume is read-only; open it again to continue \
+         from the last commit",
+        host_text(source)
+    )]
+    WriteFailed {
+        /// The write.
+        what: String,
+        /// The host's error.
+        source: io::Error,
+    },
     /// The device or the host failed.
     #[error("{what}: {source}")]
     Io {
@@ -226,7 +239,7 @@ impl Error {
             Error::Damaged { .. } | Error::WrongData { .. } => ErrorKind::Damaged,
             Error::Image { kind, .. } => *kind,
             Error::Expansion { .. } => ErrorKind::TooLarge,
-            Error::Io { source, .. } => ErrorKind::of_host(source),
+            Error::Io { source, .. } | Error::WriteFailed { source, .. } => ErrorKind::of_host(source),
         }
     }
 
@@ -247,13 +260,16 @@ impl Error {
             Error::Expansion { .. } => Code::FileTooLarge,
             Error::WrongData { .. } => Code::WrongData,
             Error::Io { .. } => Code::Io,
+            Error::WriteFailed { .. } => Code::ReadOnly,
         }
     }
 
     /// The errno (Linux numbers).
     pub fn errno(&self) -> i32 {
         match self {
-            Error::Io { source, .. } => source.raw_os_error().unwrap_or(Code::Io.errno()),
+            Error::Io { source, .. } | Error::WriteFailed { source, .. } => {
+                source.raw_os_error().unwrap_or(Code::Io.errno())
+            }
             other => other.code().errno(),
         }
     }
@@ -274,10 +290,26 @@ impl Error {
         self.code().is_damage()
     }
 
-    /// The error of all changes after a failed write.
-    pub(crate) fn write_failed() -> Self {
-        let what = "a write to the device failed, so the volume is read-only; open it again to continue from the last commit";
-        Error::At { code: Code::ReadOnly, what: what.into() }
+    /// The error of all changes after a write that failed with `fault`.
+    pub(crate) fn write_failed(fault: Fault) -> Self {
+        let (what, source) = Self::failure_of_device(fault);
+        Error::WriteFailed { what, source }
+    }
+
+    /// The error of the end of a volume to which a write failed with `fault`.
+    pub(crate) fn lost_by(fault: Fault) -> Self {
+        let (what, source) = Self::failure_of_device(fault);
+        let what = format!("a write failed, and the changes since the last sync are lost: {what}");
+        Error::Io { what, source }
+    }
+
+    /// Returns the action that failed and the host's error. A commit also ends by damage, for which the host
+    /// has none.
+    fn failure_of_device(fault: Fault) -> (String, io::Error) {
+        match Error::from(fault) {
+            Error::Io { what, source } => (what, source),
+            other => (other.to_string(), io::Error::from_raw_os_error(Code::Io.errno())),
+        }
     }
 
     /// A block of the wrong kind.

@@ -266,6 +266,11 @@ impl Value<'_> for lanefs::Error {
                 what.put(to);
             }
             lanefs::Error::Expansion { factor } => (7_u8, *factor).put(to),
+            lanefs::Error::WriteFailed { what, source } => {
+                8_u8.put(to);
+                what.put(to);
+                source.raw_os_error().map(|errno| errno as u32).put(to);
+            }
             // An error that this protocol does not know keeps its code and its text.
             other => {
                 (2_u8, other.code()).put(to);
@@ -283,14 +288,17 @@ impl Value<'_> for lanefs::Error {
                 let kind = lanefs::ErrorKind::from_number(u8::take(from)?)?;
                 lanefs::Error::Image { kind, what: Value::take(from)?, why: Value::take(from)? }
             }
-            5 => {
+            number @ (5 | 8) => {
                 let what = Value::take(from)?;
                 let errno: Option<u32> = Value::take(from)?;
                 let source = errno.map_or_else(
                     || std::io::ErrorKind::Other.into(),
                     |errno| std::io::Error::from_raw_os_error(errno as i32),
                 );
-                lanefs::Error::Io { what, source }
+                match number {
+                    5 => lanefs::Error::Io { what, source },
+                    _ => lanefs::Error::WriteFailed { what, source },
+                }
             }
             6 => lanefs::Error::WrongData { at: Value::take(from)?, what: Value::take(from)? },
             7 => lanefs::Error::Expansion { factor: Value::take(from)? },
@@ -377,6 +385,7 @@ mod tests {
             lanefs::Error::Damaged { at: 9, why: "b".into() },
             lanefs::Error::Image { kind: lanefs::ErrorKind::InUse, what: "c".into(), why: "d".into() },
             lanefs::Error::Io { what: "e".into(), source: std::io::Error::from_raw_os_error(5) },
+            lanefs::Error::WriteFailed { what: "f".into(), source: std::io::Error::from_raw_os_error(28) },
             lanefs::Error::Expansion { factor: 100 },
         ] {
             let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
 /// Version of the messages. A client and a server of different versions refuse each other.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 /// First bytes of both sides of the handshake.
 const MAGIC: &[u8; 8] = b"lanefs-c";
 /// Bytes of a secret.

@@ -16,7 +16,7 @@ use lanefs::{AccessTimes, Attr, Ino, Volume};
 use observer::Notifications;
 use parking_lot::Mutex;
 use root_attributes::{ADDRESS, IMAGE, image_text};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,11 +94,14 @@ pub struct Served {
     address: OnceLock<String>,
     /// The trace of what the client reads, if one is wanted.
     trace: OnceLock<Arc<Trace>>,
+    /// A request for a change has got the reason why a write to the device failed.
+    has_told_failure: AtomicBool,
 }
 
 impl Served {
-    /// Serves a volume.
+    /// Serves a volume. From then on the log has the reason when a write to its device fails.
     pub fn new(volume: Arc<Volume>, options: &ServeOptions) -> Self {
+        volume.on_write_failure(|error| log::error!("{error}"));
         Served {
             versions: Versions::new(volume),
             access_times: AccessRules::new(options.access_times, options.directory_access_times),
@@ -109,6 +112,7 @@ impl Served {
             notifications: Mutex::new(None),
             address: OnceLock::new(),
             trace: OnceLock::new(),
+            has_told_failure: AtomicBool::new(false),
         }
     }
 
@@ -199,7 +203,29 @@ impl Served {
         work: impl FnOnce(&OpenVersion<'_>) -> Reply<T>,
     ) -> Reply<T> {
         observer::begin_to_answer();
-        self.statistics.count(operation, || work(&self.versions.of(node)?.open()?))
+        self.statistics.count(operation, || {
+            let version = self.versions.of(node)?;
+            let volume = version.open()?;
+            work(&volume).map_err(|errno| self.after_failure(&volume, operation, errno))
+        })
+    }
+
+    /// Returns the error of a request for a change after a failed write to the device: of the first such
+    /// request the reason of the failure, which a thread of the volume may have met, and of each later one
+    /// `EROFS`. Other errors, and those of `fsync`, stay.
+    #[cold]
+    fn after_failure(&self, volume: &Volume, operation: Operation, errno: Errno) -> Errno {
+        let failure = if operation.is_change() { volume.write_failure() } else { None };
+        match failure {
+            Some(failure) if Errno::from(failure) == errno => {
+                if self.has_told_failure.swap(true, Relaxed) {
+                    Errno::EROFS
+                } else {
+                    errno
+                }
+            }
+            _ => errno,
+        }
     }
 
     /// [`with`](Self::with), for work whose reply has the attributes that it returns.

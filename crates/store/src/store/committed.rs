@@ -4,8 +4,13 @@ use crate::device::IoBufMut;
 use crate::journal::{Copies, Journal, Pending};
 use crate::memory::dirty::Dirty;
 use crate::memory::state::{self, DATA};
+use crate::vocabulary::fault::Fault;
 use lanefs_sync::{Mutex, MutexGuard};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Called with the first failure of a write.
+pub(crate) type FailureListener = Box<dyn Fn(Fault) + Send + Sync>;
 
 /// The state of a store's commits.
 #[derive(Default)]
@@ -19,8 +24,12 @@ pub(crate) struct CommitState {
     pub(crate) in_flight: Mutex<Option<Copies>>,
     /// Committed blocks that are not in place.
     pub(crate) pending: Mutex<Pending>,
-    /// A write failed.
-    pub(crate) failed: AtomicBool,
+    /// A write failed: [`failure`](Self::failure) is set.
+    failed: AtomicBool,
+    /// The first failure of a write.
+    failure: Mutex<Option<Fault>>,
+    /// Learns of the first failure of a write.
+    failure_listener: OnceLock<FailureListener>,
     pub(crate) changed_metadata: AtomicU64,
     pub(crate) changed_data: AtomicU64,
     /// `changed_data` at the last early write of file data.
@@ -37,6 +46,34 @@ pub(crate) struct CommitState {
 }
 
 impl CommitState {
+    /// Returns whether a write failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Returns the first failure of a write.
+    pub(crate) fn failure(&self) -> Option<Fault> {
+        if self.has_failed() { *self.failure.lock() } else { None }
+    }
+
+    /// Keeps the failure of a write; later ones follow from the first, which alone counts.
+    pub(crate) fn fail(&self, fault: Fault) {
+        {
+            let mut failure = self.failure.lock();
+            if failure.is_some() {
+                return;
+            }
+            *failure = Some(fault);
+            self.failed.store(true, Ordering::Release);
+        }
+        self.failure_listener.get().into_iter().for_each(|listener| listener(fault));
+    }
+
+    /// Sets the listener of the first failure of a write. Only the first call counts.
+    pub(crate) fn set_failure_listener(&self, listener: FailureListener) {
+        let _ = self.failure_listener.set(listener);
+    }
+
     /// Locks the journal.
     pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Option<Journal>> {
         self.journal.lock()

@@ -7,7 +7,7 @@
 //! thread at a time does these.
 
 use super::seal::Sealer;
-use super::write_back::{FAILED, JOURNALED_DATA_BLOCKS};
+use super::write_back::JOURNALED_DATA_BLOCKS;
 use crate::device::{Device, IoBuf, Write};
 use crate::journal::{AlignedBuffer, Commit, Copies, Image, Implied, Journal, write_in_place};
 use crate::memory::dirty::Dirty;
@@ -324,9 +324,7 @@ impl Store {
         self.commits.carried_over.lock().append(&mut left);
         self.commits.needs_data.store(false, Ordering::SeqCst);
         self.write_queue.wait_until_written();
-        if self.has_failed() {
-            return Err(FAILED);
-        }
+        self.check_failure()?;
         let flush = || device.flush().map_err(|e| io_fault(0, "flushing", &e));
         if self.commits.wrote_data.swap(false, Ordering::SeqCst) {
             flush()?;

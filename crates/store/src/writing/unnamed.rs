@@ -1,7 +1,6 @@
 //! Blocks of metadata that nothing names yet: the tables of a volume that is made or grows. They may be more
 //! than fit into memory, so they go to the device past the cache.
 
-use super::write_back::FAILED;
 use crate::journal::AlignedBuffer;
 use crate::memory::state::FIXED;
 use crate::store::Store;
@@ -27,9 +26,7 @@ impl Store {
     ) -> Result<(), Fault> {
         debug_assert!(kind.has_header(), "{kind:?} has its checksum elsewhere");
         let device = self.device().ok_or(Fault::Code(Code::Unsupported))?;
-        if self.has_failed() {
-            return Err(FAILED);
-        }
+        self.check_failure()?;
         let mut bytes = AlignedBuffer::zeroed((count * BLOCK) as usize);
         self.inside(at, bytes.len())?;
         for (number, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK as usize)) {

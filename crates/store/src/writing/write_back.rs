@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::store::committed::CommitState;
 use crate::vocabulary::fault::{Fault, io_fault};
 use crate::vocabulary::planted;
-use lanefs_format::{BLOCK, Code};
+use lanefs_format::BLOCK;
 use lanefs_sync::size;
 use std::sync::atomic::Ordering;
 
@@ -25,9 +25,6 @@ const EARLY_PART: u64 = 8;
 
 /// Most blocks of one write of file data (1 MiB).
 const PIECE_BLOCKS: usize = 256;
-
-/// The fault of every write after one that failed.
-pub(crate) const FAILED: Fault = Fault::Io { at: 0, doing: "writing", errno: Code::Io.errno() };
 
 impl CommitState {
     /// Returns true when so many blocks of file data have changed since some were last written that the
@@ -50,12 +47,29 @@ impl Store {
 
     /// Returns true once a write failed: from then on the volume is read-only.
     pub fn has_failed(&self) -> bool {
-        self.commits.failed.load(Ordering::Relaxed)
+        self.commits.has_failed()
     }
 
-    /// Writes nothing more to the device, whose state is unknown.
-    pub fn give_up(&self) {
-        self.commits.failed.store(true, Ordering::Relaxed);
+    /// Returns the first failure of a write, which made the volume read-only.
+    pub fn failure(&self) -> Option<Fault> {
+        self.commits.failure()
+    }
+
+    /// Has `listener` learn of the first failure of a write, at once and in the thread that meets it. Only
+    /// the first call counts.
+    pub fn listen_to_failure(&self, listener: impl Fn(Fault) + Send + Sync + 'static) {
+        self.commits.set_failure_listener(Box::new(listener));
+    }
+
+    /// Writes nothing more to the device, whose state is unknown after `fault`.
+    pub fn give_up(&self, fault: Fault) {
+        self.commits.fail(fault);
+    }
+
+    /// # Errors
+    /// The first failure of a write, which each later one has as well.
+    pub(crate) fn check_failure(&self) -> Result<(), Fault> {
+        self.failure().map_or(Ok(()), Err)
     }
 
     /// Runs writes to the device. A failure leaves the device in an unknown state: nothing more is written to
@@ -65,12 +79,10 @@ impl Store {
         work: impl FnOnce(&dyn Device) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
         let Some(device) = self.device() else { return Ok(None) };
-        if self.has_failed() {
-            return Err(FAILED);
-        }
+        self.check_failure()?;
         let done = work(device);
-        if done.is_err() {
-            self.give_up();
+        if let Err(fault) = done.as_ref() {
+            self.give_up(*fault);
         }
         done.map(Some)
     }

@@ -36,6 +36,7 @@ impl TreeImport<'_> {
             let path = shown(&dir.host.path(name.to_bytes()));
             return self.job.note(format!("{path}: left out, as it is the volume itself"));
         }
+        self.job.note_far_time(&meta, || dir.host.path(name.to_bytes()));
         let _making = (meta.size <= LARGE_BYTES).then(|| self.commits.making());
         let source = SourceName { dir, fd, name, file: file.as_ref(), meta: &meta };
         if meta.links > 1 {

@@ -78,6 +78,7 @@ pub(super) fn import_directory(
     let target = destination(volume, dest)?;
     import.batches = options.maker.map(|maker| Batches::new(maker, target.ino));
     let host = HostDir::named(source, fd).map_err(cannot)?;
+    import.job.note_far_time(&meta, || source.as_os_str().as_bytes().to_vec());
     let top = Arc::new(ImportDir::new(None, host, target, meta.set_attr()));
     count(&import.job.counters.directories);
     run_tasks(
@@ -190,6 +191,7 @@ impl TreeImport<'_> {
             Ok(opened) => opened,
             Err(errno) => return self.host_problem(parent, name.to_bytes(), errno),
         };
+        self.job.note_far_time(&meta, || parent.host.path(name.to_bytes()));
         let making = self.commits.making();
         let made = make_directory(self.volume, parent.target, name.to_bytes(), self.options.overwrite);
         let target = match made {

@@ -14,6 +14,11 @@ pub(crate) const UNSIZED_BYTES: usize = 64 << 10;
 /// Bytes of a buffer for the entries of a directory.
 pub(crate) const ENTRIES_BYTES: usize = 64 << 10;
 
+/// Returns whether a second is outside of the range of [`Time`].
+fn is_far(seconds: i64) -> bool {
+    Time::from_parts(seconds, 0).seconds() != seconds
+}
+
 /// The fields of `struct stat` that transfers use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostMeta {
@@ -31,6 +36,8 @@ pub(crate) struct HostMeta {
     /// Time of the last change of the inode, which no program sets.
     pub(crate) ctime: Time,
     pub(crate) atime: Time,
+    /// A time that a copy keeps is outside of the range of [`Time`], and stands here as its nearest end.
+    pub(crate) has_far_time: bool,
 }
 
 impl From<&Attr> for HostMeta {
@@ -49,6 +56,7 @@ impl From<&Attr> for HostMeta {
             mtime: attr.mtime,
             ctime: attr.ctime,
             atime: attr.atime,
+            has_far_time: false,
         }
     }
 }
@@ -93,6 +101,7 @@ impl HostMeta {
             mtime: Time::from_parts(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
             ctime: Time::from_parts(stat.st_ctime as i64, stat.st_ctime_nsec as u32),
             atime: Time::from_parts(stat.st_atime as i64, stat.st_atime_nsec as u32),
+            has_far_time: is_far(stat.st_mtime as i64) || is_far(stat.st_atime as i64),
         })
     }
 

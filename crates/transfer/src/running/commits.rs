@@ -55,6 +55,15 @@ struct Commit {
     took: Duration,
 }
 
+/// Numbers beside those of the job that a commit makes durable.
+pub(crate) trait CountedBeside: Sync {
+    /// Keeps the numbers that the commit, which begins, is to make durable.
+    fn begin_commit(&self);
+
+    /// The commit has succeeded: the numbers that were kept are those of durable changes.
+    fn end_commit(&self);
+}
+
 /// The commits of an import.
 pub(crate) struct Commits<'a> {
     volume: &'a dyn FileSystem,
@@ -62,12 +71,18 @@ pub(crate) struct Commits<'a> {
     /// Shared by threads that make a name, exclusive for a commit.
     making: RwLock<()>,
     last: Mutex<Commit>,
+    beside: Option<&'a dyn CountedBeside>,
 }
 
 impl<'a> Commits<'a> {
     pub(crate) fn new(volume: &'a dyn FileSystem, interval: CommitInterval) -> Self {
         let begin = Commit { counts: Counts::default(), time: Instant::now(), took: Duration::ZERO };
-        Commits { volume, interval, making: RwLock::new(()), last: Mutex::new(begin) }
+        Commits { volume, interval, making: RwLock::new(()), last: Mutex::new(begin), beside: None }
+    }
+
+    /// Has `beside` learn of the commits.
+    pub(crate) fn counting(self, beside: &'a dyn CountedBeside) -> Self {
+        Commits { beside: Some(beside), ..self }
     }
 
     /// Keeps commits away while the caller makes a name and counts it. A thread calls it once at a time.
@@ -91,9 +106,11 @@ impl<'a> Commits<'a> {
     /// Makes all that was counted durable; stops the import where that fails.
     fn commit(&self, job: &TransferJob<'_>) -> Result<(), ()> {
         let (counts, begin) = (job.counts(), Instant::now());
+        self.beside.into_iter().for_each(CountedBeside::begin_commit);
         match self.volume.sync() {
             Ok(()) => {
                 *self.last.lock() = Commit { counts, time: Instant::now(), took: begin.elapsed() };
+                self.beside.into_iter().for_each(CountedBeside::end_commit);
                 Ok(())
             }
             Err(error) => {

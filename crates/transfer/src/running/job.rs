@@ -1,11 +1,14 @@
 //! State that the threads of one transfer share: counters, problems, and the request to stop.
 
 use super::report::{Counts, Problem, Report};
+use crate::on_host::host::HostMeta;
+use crate::on_host::hostdir::FileId;
 use crate::vocabulary::error::{Error, ends_transfer};
 use crate::vocabulary::name::shown;
 use lanefs::{FileSystem, Ino, XattrMode};
 use lanefs_sync::lock::Mutex;
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -88,6 +91,8 @@ pub(crate) struct TransferJob<'a> {
     problems: Mutex<Vec<Problem>>,
     damaged: AtomicBool,
     notes: Mutex<Vec<String>>,
+    /// Files with a time that no volume holds.
+    far_times: Mutex<HashSet<FileId>>,
     stopped: Mutex<Option<Error>>,
     /// Set after `stopped`, so that threads can check it without the lock.
     halt: AtomicBool,
@@ -104,6 +109,7 @@ impl<'a> TransferJob<'a> {
             problems: Mutex::default(),
             damaged: AtomicBool::new(false),
             notes: Mutex::default(),
+            far_times: Mutex::default(),
             stopped: Mutex::default(),
             halt: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
@@ -138,6 +144,19 @@ impl<'a> TransferJob<'a> {
     /// Records a remark that is not a failure.
     pub(crate) fn note(&self, text: String) {
         self.notes.lock().push(text);
+    }
+
+    /// Notes a file with a time that no volume holds, once, whatever names it has.
+    pub(crate) fn note_far_time(&self, meta: &HostMeta, path: impl FnOnce() -> Vec<u8>) {
+        if meta.has_far_time && self.far_times.lock().insert(meta.id) {
+            let path = shown(&path());
+            self.note(format!("{path}: a time before 1678 or after 2262 is not kept, but the nearest one"));
+        }
+    }
+
+    /// Returns whether a file has such a time.
+    pub(crate) fn has_far_times(&self) -> bool {
+        !self.far_times.lock().is_empty()
     }
 
     /// Stops the transfer. The first reason is kept. A wait that the caller's interruption ended is not

@@ -220,7 +220,21 @@ fn is_settled(file: &HostMeta, now: Time) -> bool {
 
 /// The attributes of a file as bytes. Access times are not among them.
 fn bytes(file: &HostMeta) -> [u8; FILE_BYTES] {
-    let HostMeta { id, kind, perm, uid, gid, links, size, sectors: _, rdev, mtime, ctime, atime: _ } = *file;
+    let HostMeta {
+        id,
+        kind,
+        perm,
+        uid,
+        gid,
+        links,
+        size,
+        sectors: _,
+        rdev,
+        mtime,
+        ctime,
+        atime: _,
+        has_far_time: _,
+    } = *file;
     // The numbers of names and the size of a directory follow from its names.
     let (links, size) = if kind == FileKind::Directory { (0, 0) } else { (links, size) };
     let words = [
@@ -262,6 +276,7 @@ mod tests {
             mtime: Time(1_000_000_001),
             ctime: Time(2_000_000_001),
             atime: Time(9),
+            has_far_time: false,
         }
     }
 

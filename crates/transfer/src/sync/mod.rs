@@ -122,7 +122,9 @@ struct Follower<'s> {
 impl Follower<'_> {
     fn follow<A: Source>(&self, job: TransferJob<'_>, a: &A, top: (A::Dir, Node)) -> Result<SyncReport> {
         let Follower { volume, dest, options, receiver } = *self;
-        let comparison = TreeComparison { job: &job, options, finds_removed: options.delete, receiver };
+        let tally = Tally::default();
+        let comparison =
+            TreeComparison { job: &job, options, finds_removed: options.delete, receiver, tally: &tally };
         let before = VolumeTree::find(volume, dest)?;
         if options.dry_run {
             let recording = self.recording(a, &top.1, before.top());
@@ -131,19 +133,20 @@ impl Follower<'_> {
         }
         destination(volume, dest)?;
         let b = VolumeTree::find(volume, dest)?;
-        let commits = Commits::new(volume, options.commit);
+        let commits = Commits::new(volume, options.commit).counting(&tally);
         let effect = IntoVolume { job: &job, volume, a, commits: &commits };
         // A new directory has no names, and gets all attributes.
         let old = before.top().map(|(_, node)| node);
         let recording = self.recording(a, &top.1, b.top());
         let counts = comparison.run((a, top), (&b, (b.top().map(|(dir, _)| dir), old)), &effect, recording);
         job.counters.xattrs_refused.fetch_add(a.refused(), Relaxed);
+        let (compared, has_far_times) = (counts.counts.compared, job.has_far_times());
         let report = commits.finish(job, "the source or the volume");
         let is_same = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
-        if let Some(recording) = recording.filter(|_| is_same && a.refused() == 0) {
+        if let Some(recording) = recording.filter(|_| is_same && a.refused() == 0 && !has_far_times) {
             recording.last.complete();
         }
-        Ok(SyncReport { report, ..counts })
+        Ok(SyncReport { report, counts: tally.durable_counts(compared), ..counts })
     }
 
     /// The use of the record of the last sync; `None` where there is none, or this one is not recorded.
@@ -221,7 +224,8 @@ pub fn diff_trees(
     control: Control<'_>,
 ) -> Result<SyncReport> {
     let job = TransferJob::new(control);
-    let comparison = TreeComparison { job: &job, options, finds_removed: true, receiver };
+    let tally = Tally::default();
+    let comparison = TreeComparison { job: &job, options, finds_removed: true, receiver, tally: &tally };
     let doing = "cannot compare";
     let counts = match (from.open(doing)?, to.open(doing)?) {
         (OpenSide::Host(a), OpenSide::Host(b)) => {
@@ -255,6 +259,7 @@ struct TreeComparison<'c> {
     options: &'c SyncOptions,
     finds_removed: bool,
     receiver: &'c Receiver<'c>,
+    tally: &'c Tally,
 }
 
 impl TreeComparison<'_> {
@@ -265,14 +270,14 @@ impl TreeComparison<'_> {
         effect: &E,
         recording: Option<Recording<'_>>,
     ) -> SyncReport {
-        let TreeComparison { job, options, finds_removed, receiver } = *self;
+        let TreeComparison { job, options, finds_removed, receiver, tally } = *self;
         if let Some(expected) = a.expected().or_else(|| b.expected()) {
             job.expect(expected);
         }
         if let Some(unequal) = options.unequal_links.as_ref().filter(|_| options.scope.is_whole()) {
             unequal.clear();
         }
-        let (links, tally) = (Links::default(), Tally::default());
+        let links = Links::default();
         let (waiting, apart, gathered) = (Mutex::default(), Apart::default(), ChangedDirs::default());
         let in_seconds = InSeconds { a: a.is_in_seconds(), b: b.is_in_seconds() };
         let engine = Engine {

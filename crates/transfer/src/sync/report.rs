@@ -1,7 +1,9 @@
 //! The outcome of a sync or of a comparison.
 
 use super::difference::Change;
+use crate::running::commits::CountedBeside;
 use crate::running::report::Report;
+use lanefs_sync::lock::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Numbers of names.
@@ -40,7 +42,7 @@ pub struct SyncReport {
     /// Files that were copied into the volume, problems, and the end. A dry run and a comparison copy
     /// nothing, so their counts are 0.
     pub report: Report,
-    /// The differences that were found, and applied by a sync.
+    /// The differences that were found; of a sync those that were applied and are durable.
     pub counts: SyncCounts,
     /// A file that differs has several names, and the [scope](super::Scope) was limited: some of its names may
     /// be outside. Only a sync of the whole tree finds them.
@@ -59,6 +61,20 @@ pub(super) struct Tally {
     renamed: AtomicU64,
     /// A file that differs has several names.
     has_links: AtomicBool,
+    /// The counts when the last commit began, and those that the last one that succeeded made durable.
+    begun: Mutex<SyncCounts>,
+    durable: Mutex<SyncCounts>,
+}
+
+/// A difference is counted once it is applied, so a commit that begins then has it.
+impl CountedBeside for Tally {
+    fn begin_commit(&self) {
+        *self.begun.lock() = self.counts(0);
+    }
+
+    fn end_commit(&self) {
+        *self.durable.lock() = *self.begun.lock();
+    }
 }
 
 impl Tally {
@@ -84,6 +100,11 @@ impl Tally {
             Change::Renamed(_) => &self.renamed,
         };
         counter.fetch_add(1, Relaxed);
+    }
+
+    /// The numbers of a sync, of which all changes so far are to be durable: those that are.
+    pub(super) fn durable_counts(&self, compared: u64) -> SyncCounts {
+        SyncCounts { compared, passed_over: self.passed_over.load(Relaxed), ..*self.durable.lock() }
     }
 
     pub(super) fn counts(&self, compared: u64) -> SyncCounts {

@@ -53,6 +53,12 @@ impl Device for Sparse {
 /// Imports into a new volume on a host that becomes full, and returns the report and the volume as it is when
 /// there is room again.
 fn import(room: u64, import: impl FnOnce(&Volume, &ImportOptions<'_>) -> Report) -> (Report, Volume) {
+    on_full_host(room, |volume, commit| import(volume, &ImportOptions { commit, ..ImportOptions::default() }))
+}
+
+/// Transfers into a new volume on a host that becomes full, and returns the report and the volume as it is
+/// when there is room again.
+fn on_full_host<R>(room: u64, transfer: impl FnOnce(&Volume, CommitInterval) -> R) -> (R, Volume) {
     let bytes = Arc::new(parking_lot::Mutex::new(vec![0; SIZE as usize]));
     let device = Sparse { bytes, room: Arc::new(AtomicU64::new(u64::MAX)) };
     let create = CreateOptions { size: SIZE, ..CreateOptions::default() };
@@ -62,7 +68,7 @@ fn import(room: u64, import: impl FnOnce(&Volume, &ImportOptions<'_>) -> Report)
     let volume = Volume::open_device(Box::new(device.clone()), options).unwrap();
     device.room.store(room, SeqCst);
     let commit = CommitInterval { names: 100, bytes: 1 << 20, time: Duration::MAX, rest: 0 };
-    let report = import(&volume, &ImportOptions { commit, ..ImportOptions::default() });
+    let report = transfer(&volume, commit);
     drop(volume);
     device.room.store(u64::MAX, SeqCst);
     (report, Volume::open_device(Box::new(device), Access::Write).unwrap())
@@ -127,5 +133,27 @@ fn an_archive_counts_what_a_reopened_volume_has() {
             import_archive(volume, source, b"/in", options, control()).unwrap()
         });
         assert_counted(&report, &volume, 1500);
+    }
+}
+
+#[test]
+fn a_sync_counts_the_differences_that_a_reopened_volume_has() {
+    let temp = tempfile::tempdir().unwrap();
+    let source = temp.path().join("source");
+    for dir in 0..30 {
+        let dir = source.join(format!("dir-{dir}"));
+        fs::create_dir_all(&dir).unwrap();
+        (0..50).for_each(|i| fs::write(dir.join(format!("file-{i}")), noise(4000)).unwrap());
+    }
+    for (room, is_full) in [(3 << 20, true), (4 << 20, true), (60 << 20, false)] {
+        let (SyncReport { report, counts, .. }, volume) = on_full_host(room, |volume, commit| {
+            let options = SyncOptions { commit, threads: Some(1), ..SyncOptions::default() };
+            sync_tree(volume, Side::Host(&source), b"/in", &options, &|_| {}, control()).unwrap()
+        });
+        let files = whole_files(&volume);
+        assert_eq!((files, report.stopped.is_some()), (report.counts.files, is_full));
+        // A directory is counted when all in it is done.
+        assert!((files..=files + 31).contains(&counts.added), "{counts:?}, {files} files");
+        assert_eq!(counts.added == 1531, !is_full, "{counts:?}");
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Round {
     pub(super) scope: Scope,
     /// Files with names that no round finds.
     pub(super) unequal_links: Arc<UnequalLinks>,
+    /// The trees were compared: the volume could be used.
+    has_compared: AtomicBool,
     /// Changes were made.
     has_changed: AtomicBool,
     /// Only a round of the whole tree finds the rest.
@@ -34,6 +36,7 @@ pub(super) struct Round {
 
 impl Round {
     pub(super) fn ended(&self, report: &SyncReport) {
+        self.has_compared.store(true, Relaxed);
         self.has_changed.store(report.counts.differences() > 0, Relaxed);
         self.needs_whole.store(report.needs_whole, Relaxed);
     }
@@ -43,6 +46,10 @@ impl Round {
 pub(crate) trait Follow {
     /// Runs one round; returns its exit code.
     fn round(&self, sync: SyncTree) -> u8;
+
+    /// Returns whether a round that could not use the volume may be able to: another program has it open, or
+    /// has released it since.
+    fn may_become_free(&self) -> bool;
 
     /// Publishes the volume; returns the exit code.
     fn publish(&self) -> u8;
@@ -63,7 +70,7 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
     // The watch comes first: what changes during the first round is in the second one.
     let mut watch = TreeWatch::new(source, &filter, &interrupt).map_err(|error| failure(&error))?;
     let mut following = Following::new(sync, volume);
-    let code = following.round(Scope::default());
+    let code = following.first_round(&mut watch, source, &interrupt).map_err(|error| failure(&error))?;
     if code > exit::PARTIAL || interrupt() {
         return Ok(code);
     }
@@ -120,6 +127,25 @@ fn overflow(source: &Path) -> String {
     )
 }
 
+/// The pauses before a round is tried again.
+struct Pauses(Duration);
+
+impl Pauses {
+    fn new() -> Self {
+        Pauses(FIRST_PAUSE)
+    }
+
+    /// Waits, twice as long as the last time.
+    fn wait(&mut self, interrupt: &dyn Fn() -> bool) {
+        say(&format!("trying again in {} s", self.0.as_secs()));
+        let end = Instant::now() + self.0;
+        while Instant::now() < end && !interrupt() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
 /// The rounds so far.
 struct Following<'f> {
     sync: &'f SyncTree,
@@ -128,13 +154,15 @@ struct Following<'f> {
     unequal_links: Arc<UnequalLinks>,
     /// There are changes that are not published.
     is_behind: bool,
+    /// The last round compared the trees.
+    has_compared: bool,
 }
 
 impl<'f> Following<'f> {
     fn new(sync: &'f SyncTree, volume: &'f dyn Follow) -> Self {
         // The volume may have changed before the first round.
         let (unequal_links, is_behind) = (Arc::default(), sync.publish.is_some());
-        Following { sync, volume, last_publication: None, unequal_links, is_behind }
+        Following { sync, volume, last_publication: None, unequal_links, is_behind, has_compared: false }
     }
 
     /// Runs a round, and one of the whole tree where that turns out to be needed.
@@ -142,10 +170,35 @@ impl<'f> Following<'f> {
         let unequal_links = Arc::clone(&self.unequal_links);
         let round = Arc::new(Round { scope, unequal_links, ..Round::default() });
         let code = self.volume.round(SyncTree { round: Some(round.clone()), ..self.sync.clone() });
+        self.has_compared = round.has_compared.load(Relaxed);
         self.is_behind |= self.sync.publish.is_some() && round.has_changed.load(Relaxed);
         match code <= exit::PARTIAL && round.needs_whole.load(Relaxed) {
             true => code.max(self.round(Scope::default())),
             false => code,
+        }
+    }
+
+    /// Runs the first round, again while another program has the volume open. Any other failure is one of the
+    /// command. Returns the exit code.
+    ///
+    /// # Errors
+    /// As [`until_done`](Self::until_done).
+    fn first_round(
+        &mut self,
+        watch: &mut TreeWatch,
+        source: &Path,
+        interrupt: &dyn Fn() -> bool,
+    ) -> lanefs_transfer::Result<u8> {
+        let mut pauses = Pauses::new();
+        loop {
+            let code = self.round(Scope::default());
+            let is_in_use = code == exit::IMAGE && !self.has_compared && self.volume.may_become_free();
+            if !is_in_use || interrupt() {
+                return Ok(code);
+            }
+            pauses.wait(interrupt);
+            // The whole tree is compared in any case; the watch tells where it is gone.
+            watch.now(interrupt)?;
         }
     }
 
@@ -162,14 +215,9 @@ impl<'f> Following<'f> {
         source: &Path,
         interrupt: &dyn Fn() -> bool,
     ) -> lanefs_transfer::Result<()> {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::new();
         while self.round(scope.clone()) > exit::PARTIAL && !interrupt() {
-            say(&format!("trying again in {} s", pause.as_secs()));
-            let end = Instant::now() + pause;
-            while Instant::now() < end && !interrupt() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pauses.wait(interrupt);
             if let Some(more) = changed(source, watch.now(interrupt)?) {
                 scope.extend(more);
             }
@@ -228,8 +276,56 @@ mod tests {
             }
         }
 
+        fn may_become_free(&self) -> bool {
+            true
+        }
+
         fn publish(&self) -> u8 {
             exit::OK
+        }
+    }
+
+    /// A volume that cannot be used in the first rounds, and a source that goes in the one after them.
+    struct NotYet<'s> {
+        source: &'s Path,
+        may_become_free: bool,
+        rounds: Cell<usize>,
+    }
+
+    impl Follow for NotYet<'_> {
+        fn round(&self, sync: SyncTree) -> u8 {
+            self.rounds.set(self.rounds.get() + 1);
+            assert!(sync.round.is_some_and(|round| round.scope.is_whole()), "a part of the tree");
+            match self.rounds.get() {
+                1 => exit::IMAGE,
+                2 => std::fs::remove_dir_all(self.source).map_or(exit::HOST, |()| exit::OK),
+                _ => panic!("a round too many"),
+            }
+        }
+
+        fn may_become_free(&self) -> bool {
+            self.may_become_free
+        }
+
+        fn publish(&self) -> u8 {
+            exit::OK
+        }
+    }
+
+    #[test]
+    fn a_first_round_is_tried_again_while_the_volume_is_in_use_and_for_no_other_reason() {
+        for may_become_free in [true, false] {
+            let temp = tempfile::tempdir().expect("a directory");
+            let source = temp.path().join("source");
+            std::fs::create_dir(&source).expect("a directory");
+            let line = ["sync".as_ref(), source.as_os_str(), "/".as_ref(), "--watch".as_ref()];
+            let volume = NotYet { source: &source, may_become_free, rounds: Cell::new(0) };
+            let ended = follow(&SyncLine::parse_from(line).sync, &volume);
+            match may_become_free {
+                true => assert!(matches!(ended, Err(Failure::Message { exit: exit::HOST, .. }))),
+                false => assert!(matches!(ended, Ok(exit::IMAGE))),
+            }
+            assert_eq!(volume.rounds.get(), if may_become_free { 2 } else { 1 });
         }
     }
 

@@ -82,6 +82,10 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         buffers: &mut Buffers,
         pair: &Pair<A, B>,
     ) -> Result<(), (WhichTree, Failure)> {
+        self.job.note_far_time(&pair.a.1.meta, || self.a.path(&pair.path(b"")));
+        if let Some(old) = &pair.old {
+            self.job.note_far_time(&old.meta, || self.b.path(&pair.path(b"")));
+        }
         if let (Some(b), Some(old)) = (&pair.b, &pair.old)
             && !pair.a.1.is_implied
             && !old.is_implied
@@ -216,6 +220,7 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         match (&both.b, &pair.b) {
             (Some(name), Some(dir)) if !name.is_dir() => {
                 let old = self.old(dir, name, both)?;
+                self.job.note_far_time(&old.meta, || self.b.path(&pair.path(name.name.to_bytes())));
                 Ok(Some(if E::CHANGES { self.links.before(old) } else { old }))
             }
             _ => Ok(None),
@@ -284,6 +289,8 @@ impl<A: Tree, B: Tree, E: Effect<A, B>> Engine<'_, A, B, E> {
         if self.is_in_the_way(pair, &both) {
             return;
         }
+        let path = || self.a.path(&pair.path(both.a.name.to_bytes()));
+        self.job.note_far_time(&node.meta, path);
         if node.meta.kind == FileKind::Directory {
             match self.subdirectory(buffers, pair, &both, &node) {
                 Some(below) => {

@@ -63,7 +63,7 @@ pub(super) struct Engine<'e, A: Tree, B: Tree, E> {
     pub(super) in_seconds: InSeconds,
     pub(super) receiver: &'e Receiver<'e>,
     pub(super) links: Links,
-    pub(super) tally: Tally,
+    pub(super) tally: &'e Tally,
     /// Names that wait for all others ([`SyncOptions::in_order`]).
     pub(super) waiting: Mutex<Vec<Waiting<A, B>>>,
     pub(super) apart: Apart<A, B>,

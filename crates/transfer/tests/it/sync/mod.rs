@@ -3,6 +3,7 @@
 mod archived;
 mod calls;
 mod edits;
+mod far_times;
 mod faults;
 mod hard_links;
 mod link_lines;
