@@ -50,7 +50,10 @@ c++                     g++         test   compiles the header for kernels of ot
 gcc                     gcc         test   runs on the heap, and compiles the C programs that use it
 sort                    coreutils   test   runs on the heap, in threads
 valgrind                valgrind    bench  counts instructions
-fio                     fio         bench  the peer of the rows that fill the cache
+fio                     fio         bench  the peer of the rows that fill the cache, and reads random blocks of a mount
+make                    make        test   builds C in a test of the benchmark of builds
+make                    make        bench  builds C on a mount and its peers
+squashfuse_ll           squashfuse  bench  mounts images through FUSE: a peer of a mount that is read
 c++                     g++         bench  builds snmalloc, a peer of the allocator
 cmake                   cmake       bench  configures snmalloc
 /usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4 bench tcmalloc, a peer of the allocator
@@ -60,7 +63,7 @@ restic                  restic      publish  a peer of publications
 clang++                 clang       header  compiles the header for kernels of other programs as HIP
 rclone                  rclone      publish  stores an archive, and mounts a bucket: peers of publications
 s3fs                    s3fs        publish  mounts a bucket: a peer of publications
-mksquashfs              squashfs-tools bench  makes images: a peer of reads, and of the size of publications
+mksquashfs              squashfs-tools bench  makes images: a peer of reads, of a mount that is read, and of the size of publications
 go                      golang-go   publish  builds Versity's S3 gateway
 npm                     npm         publish  installs Azurite, a server of Azure Blob Storage
 aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu   sanitize  links programs for aarch64

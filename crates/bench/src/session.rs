@@ -209,12 +209,19 @@ impl<S> Session<S> {
     /// Returns whether a program starts: `version` asks for its version. A note reports a missing one, with
     /// the way to install it. Fails only if the user stopped the benchmark.
     pub(crate) fn has_program(&mut self, name: &str, version: [&str; 2], how: &str) -> Result<bool> {
-        match run_command(version[0], &version[1..], &self.stop) {
-            Ok(_) => Ok(true),
+        let started = run_command(version[0], &version[1..], &self.stop);
+        Ok(self.or_note(name, started, how)?.is_some())
+    }
+
+    /// Returns a peer, a program or rows that could be had. A note reports a missing one with the reason, and
+    /// with the way to have it. Fails only if the user stopped the benchmark.
+    pub(crate) fn or_note<T>(&mut self, name: &str, made: Result<T>, how: &str) -> Result<Option<T>> {
+        match made {
+            Ok(made) => Ok(Some(made)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(error) => {
                 self.note(format!("{name} is left out: {error} ({how})"));
-                Ok(false)
+                Ok(None)
             }
         }
     }
@@ -333,5 +340,24 @@ mod tests {
             assert_eq!(count, 3, "{pair}: {asked:?}");
         }
         assert!(either_way::<char>(&[], 1).is_empty());
+    }
+
+    #[test]
+    fn a_missing_peer_is_named_with_the_reason_and_the_remedy_and_a_stop_ends_all() {
+        let args = CommonArgs { stop: Some(Stop::default()), ..CommonArgs::default() };
+        let mut session = Session::start("name", &args, &["row".into()], ()).expect("a session");
+        assert_eq!(session.or_note("a peer", Ok(7), "package peer").expect("no stop"), Some(7));
+        let known = session.report.notes.len();
+        let missing = || Err::<u8, _>(Error::Program("no such program".into()));
+        for _ in 0..2 {
+            assert_eq!(session.or_note("a peer", missing(), "package peer").expect("no stop"), None);
+        }
+        assert_eq!(session.report.notes[known..], ["a peer is left out: no such program (package peer)"]);
+        assert!(!session.has_program("it", ["lanefs-no-such-command", "-V"], "package it").expect("no stop"));
+        assert!(
+            session.report.notes[known + 1].starts_with("it is left out: `lanefs-no-such-command` failed")
+        );
+        let stopped = session.or_note::<u8>("a peer", Err(Error::Stopped), "package peer");
+        assert!(matches!(stopped, Err(Error::Stopped)) && session.report.notes.len() == known + 2);
     }
 }

@@ -9,7 +9,6 @@ mod checksum;
 mod durable;
 mod files;
 mod fill;
-mod fio;
 mod host;
 mod lane;
 mod memfs;

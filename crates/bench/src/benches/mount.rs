@@ -1,20 +1,24 @@
 //! `lanefs-bench mount`: a mounted volume beside ext4, tmpfs and the limit of the kernel's interface, a FUSE
-//! passthrough to tmpfs.
+//! passthrough to tmpfs; where files are only read, beside SquashFS.
 //!
 //! System calls measure all of them. The kernel's caches are dropped before each measurement, so that the
 //! file systems answer and not the kernel; this needs root.
 
 mod bench;
+mod build;
+mod c_project;
 mod cold;
 mod data;
 mod list;
 mod metadata;
 mod passthrough;
 mod processors;
+mod random_reads;
 mod requests;
 mod rows;
 mod sample_tree;
 mod sizes;
+mod squash;
 mod tree;
 
 pub use passthrough::{PassthroughArgs, run_passthrough};
@@ -63,7 +67,9 @@ pub fn run_mount(args: &MountArgs) -> Result<u8> {
 fn measure(bench: &mut MountBench) -> Result<()> {
     bench.part("metadata", &rows::metadata_names(bench.report.machine.cores), metadata::measure)?;
     bench.part("a large file", &rows::DATA, data::measure)?;
+    bench.part("random blocks", &rows::RANDOM, random_reads::measure)?;
     bench.part("small files", &[rows::COLD], cold::measure)?;
     bench.part("ls -lR", &[rows::LIST], list::measure)?;
-    bench.part("a tree", &rows::TREE, tree::measure)
+    bench.part("a tree", &rows::TREE, tree::measure)?;
+    bench.part("a build", &rows::BUILD, build::measure)
 }

@@ -16,7 +16,7 @@ use crate::measure::report::Row;
 use crate::measure::values::{LANEFS, Values};
 use crate::session::{CommonArgs, Session};
 use crate::systems::file_volume::{FileSet, FileVolume, make_on_host};
-use crate::systems::peers::{Host, Medium, SpaceRequest, squashfs};
+use crate::systems::peers::{Host, Medium, SpaceRequest, SquashImage};
 use crate::systems::temporary::temp_dir;
 use archive::Archive;
 use corpus::{Corpus, CorpusRequests};
@@ -72,7 +72,9 @@ fn measure(bench: &mut Session<usize>) -> Result<()> {
     let squashed = match hosts.first() {
         Some(host) => {
             bench.progress.step("making an image of SquashFS");
-            squashfs(host, &bench.stop).map_err(|error| format!("squashfs is left out: {error}"))
+            SquashImage::pack(host.path(), corpus.bytes(), Medium::Disk, &bench.stop)
+                .and_then(|image| image.mount(&bench.stop))
+                .map_err(|error| format!("squashfs is left out: {error}"))
         }
         None => Err("squashfs is left out: its files are those of ext4".into()),
     };

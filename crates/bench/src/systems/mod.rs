@@ -4,6 +4,7 @@
 //! A peer gets the same work as LaneFS, by the calls that its users have.
 
 pub(crate) mod file_volume;
+pub(crate) mod fio;
 pub mod lane;
 pub mod peers;
 pub(crate) mod served;

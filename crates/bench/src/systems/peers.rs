@@ -11,12 +11,13 @@ mod mount;
 mod mount_guard;
 mod probe;
 mod remove;
+mod squash;
 
 pub use command::{MeasuredCommand, run_command, run_measured, run_prepared};
 pub use host::Host;
-pub(crate) use mount::{mksquashfs, squashfs};
 pub use probe::{FileSystem, probe};
 pub use remove::remove_tree;
+pub(crate) use squash::{SquashImage, mksquashfs};
 
 use crate::error::{Error, Result};
 use crate::measure::stop::Stop;

@@ -36,13 +36,15 @@ impl ServedMount {
         command.arg(dir.path()).process_group(0);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let program = Path::new(command.get_program());
-        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
+        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let shown = format!("{name} {}", words.join(" "));
         // Read before the process exists, which may be fast.
         let before = device(dir.path())?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let child =
-            child.map_err(|error| Error::Command { command: shown.clone(), message: error.to_string() })?;
+        let child = child.map_err(|error| Error::Command {
+            command: name,
+            message: format!("{error}; is it installed?"),
+        })?;
         let mut served = ServedMount { child, dir, shown };
         let deadline = Instant::now() + SERVER_TIMEOUT;
         while device(served.path())? == before {

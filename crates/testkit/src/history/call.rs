@@ -82,6 +82,29 @@ pub enum Call {
     Sync,
 }
 
+impl Call {
+    /// Returns the inodes that the call names by their numbers.
+    pub(super) fn inodes(&self) -> [Option<u64>; 2] {
+        match *self {
+            Call::Lookup { dir, .. }
+            | Call::Create { dir, .. }
+            | Call::CreateWhole { dir, .. }
+            | Call::Mkdir { dir, .. }
+            | Call::Unlink { dir, .. }
+            | Call::Rmdir { dir, .. }
+            | Call::List { dir } => [Some(dir), None],
+            Call::Getattr { ino }
+            | Call::Write { ino, .. }
+            | Call::Read { ino }
+            | Call::Resize { ino, .. }
+            | Call::Chmod { ino, .. } => [Some(ino), None],
+            Call::Link { ino, dir, .. } => [Some(ino), Some(dir)],
+            Call::Rename { dir, to, .. } => [Some(dir), Some(to)],
+            Call::Sync => [None, None],
+        }
+    }
+}
+
 /// Permissions of every new file and directory.
 pub(super) const NEW_PERM: u16 = 0o640;
 /// Largest file in bytes: one block.

@@ -34,8 +34,8 @@ pub struct Crowd {
     pub sync_every: u64,
 }
 
-/// The names that a thread owns: name to directory and inode.
-type Own = BTreeMap<Vec<u8>, (usize, Ino)>;
+/// The names that a thread owns: name to directory, inode and type, which is that of a file or a whiteout.
+type Own = BTreeMap<Vec<u8>, (usize, Ino, FileKind)>;
 
 impl Crowd {
     /// Runs the threads, then compares both directories with the threads' knowledge and checks the volume.
@@ -78,7 +78,7 @@ impl Crowd {
             for owner in owners {
                 match owner.join() {
                     Ok(Ok(own)) => {
-                        expected.extend(own.into_iter().map(|(name, (dir, ino))| (name, dir, ino)));
+                        expected.extend(own.into_iter().map(|(name, (dir, ino, _))| (name, dir, ino)));
                     }
                     Ok(Err(what)) => wrong.push(what),
                     Err(_) => wrong.push("an owner panicked".into()),
@@ -279,19 +279,19 @@ impl<'c> Owner<'c> {
     }
 
     fn create(&mut self, name: Vec<u8>) -> Result<(), String> {
-        let at = self.own.get(&name).map(|(dir, _)| *dir);
+        let at = self.own.get(&name).map(|(dir, ..)| *dir);
         let dir = at.unwrap_or(usize::from(self.random.chance(15)));
         let right = if at.is_some() { Err(Code::Exists) } else { Ok(()) };
         let made = self.scene.volume.create_file(&CALLER, self.scene.dirs[dir], &name, 0o600);
         if let Some(attr) = Self::expect("create", &name, made, right)? {
-            self.own.insert(name, (dir, attr.ino));
+            self.own.insert(name, (dir, attr.ino, FileKind::File));
         }
         Ok(())
     }
 
     fn remove(&mut self, name: Vec<u8>) -> Result<(), String> {
         let known = self.own.remove(&name);
-        let dir = known.map_or(0, |(dir, _)| dir);
+        let dir = known.map_or(0, |(dir, ..)| dir);
         let right = if known.is_some() { Ok(()) } else { Err(Code::NotFound) };
         let gone = self.scene.volume.unlink(&CALLER, self.scene.dirs[dir], &name);
         Self::expect("unlink", &name, gone, right).map(|_| ())
@@ -299,26 +299,33 @@ impl<'c> Owner<'c> {
 
     fn rename(&mut self, name: Vec<u8>) -> Result<(), String> {
         let new = self.name();
-        let mode = *self.random.pick(&[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
+        let mode = *self.random.pick(&RenameMode::ALL);
         let (source, target) = (self.own.get(&name).copied(), self.own.get(&new).copied());
-        let from = source.map_or(0, |(dir, _)| dir);
-        let to = target.map_or(usize::from(self.random.chance(30)), |(dir, _)| dir);
+        let from = source.map_or(0, |(dir, ..)| dir);
+        let to = target.map_or(usize::from(self.random.chance(30)), |(dir, ..)| dir);
         let right = match (source, target, mode) {
             (None, ..) => Err(Code::NotFound),
-            (_, Some(_), RenameMode::NoReplace) => Err(Code::Exists),
+            (_, Some(_), mode) if mode.needs_free_name() => Err(Code::Exists),
             (_, None, RenameMode::Exchange) => Err(Code::NotFound),
             _ => Ok(()),
         };
         let dirs = self.scene.dirs;
         let done = self.scene.volume.rename_at(&CALLER, dirs[from], &name, dirs[to], &new, mode);
         let done = Self::expect("rename", &name, done, right)?;
-        if let (Some(()), Some((_, ino))) = (done, source)
+        if let (Some(()), Some((_, ino, kind))) = (done, source)
             && name != new
         {
             self.own.remove(&name);
-            self.own.insert(new, (to, ino));
-            if let (RenameMode::Exchange, Some((_, other))) = (mode, target) {
-                self.own.insert(name, (from, other));
+            self.own.insert(new, (to, ino, kind));
+            if let (RenameMode::Exchange, Some((_, other, kind))) = (mode, target) {
+                self.own.insert(name, (from, other, kind));
+            } else if mode.leaves_whiteout() {
+                let found = self.scene.volume.lookup(&CALLER, dirs[from], &name);
+                let (ino, kind) = found.map_err(|e| format!("whiteout {}: {e}", Self::shown(&name)))?;
+                if kind != FileKind::CharDevice {
+                    return Err(format!("whiteout {}: {kind:?}", Self::shown(&name)));
+                }
+                self.own.insert(name, (from, ino, kind));
             }
         }
         Ok(())
@@ -327,20 +334,20 @@ impl<'c> Owner<'c> {
     fn look(&mut self, name: &[u8]) -> Result<(), String> {
         for (dir, ino) in self.scene.dirs.into_iter().enumerate() {
             let right = match self.own.get(name) {
-                Some((lies_in, ino)) if *lies_in == dir => Some(*ino),
+                Some((lies_in, ino, kind)) if *lies_in == dir => Some((*ino, *kind)),
                 _ => None,
             };
             let found = match self.scene.volume.lookup(&CALLER, ino, name) {
-                Ok((ino, FileKind::File)) => Some(ino),
+                Ok(found) => Some(found),
                 Err(error) if error.code() == Code::NotFound => None,
                 odd => return Err(format!("lookup {}: {odd:?}", Self::shown(name))),
             };
             if found != right {
                 return Err(format!("lookup {}: {found:?}, not {right:?}", Self::shown(name)));
             }
-            if let Some(ino) = found {
+            if let Some((ino, kind)) = found {
                 let attr = self.scene.volume.getattr(ino).map_err(|e| e.to_string())?;
-                if (attr.kind, attr.links) != (FileKind::File, 1) {
+                if (attr.kind, attr.links) != (kind, 1) {
                     return Err(format!("{}: {attr:?}", Self::shown(name)));
                 }
             }

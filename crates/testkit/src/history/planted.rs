@@ -3,7 +3,7 @@
 
 use super::call::{Call, Name, Reply};
 use super::target::{OnVolume, Target};
-use lanefs::{Caller, Ino, RenameMode, Volume};
+use lanefs::{Caller, FileKind, Ino, RenameMode, Volume};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,17 +23,20 @@ pub enum PlantedBug {
     AttributesAfterwards,
     /// A file gets its content and attributes after its name.
     WholeInSteps,
+    /// A rename leaves its whiteout in a second call.
+    WhiteoutAfterwards,
 }
 
 impl PlantedBug {
     /// All planted bugs.
-    pub const ALL: [PlantedBug; 6] = [
+    pub const ALL: [PlantedBug; 7] = [
         PlantedBug::RenameInTwoSteps,
         PlantedBug::StaleLookup,
         PlantedBug::ListInTwoSteps,
         PlantedBug::WriteInTwoSteps,
         PlantedBug::AttributesAfterwards,
         PlantedBug::WholeInSteps,
+        PlantedBug::WhiteoutAfterwards,
     ];
 }
 
@@ -59,9 +62,10 @@ impl<'v> Planted<'v> {
 
     fn rename_in_two_steps(&self, call: &Call) -> Option<Reply> {
         let Call::Rename { dir, name, to, new, mode } = *call else { return None };
-        // An exchange, and a rename that would fail anyhow, is done correctly.
+        // An exchange, a rename that would fail anyhow, and one that leaves a whiteout, is done correctly.
         let known = |dir, name: Name| self.volume.lookup(&Caller::OWNER, Ino(dir), name.as_bytes());
-        if mode == RenameMode::Exchange || known(dir, name).is_err() || known(to, new).is_ok() {
+        let is_right = mode == RenameMode::Exchange || mode.leaves_whiteout();
+        if is_right || known(dir, name).is_err() || known(to, new).is_ok() {
             return None;
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed).to_string();
@@ -134,6 +138,28 @@ impl<'v> Planted<'v> {
         Some(target.call(&Call::Chmod { ino: facts.ino, perm }))
     }
 
+    fn whiteout_afterwards(&self, call: &Call) -> Option<Reply> {
+        let Call::Rename { dir, name, to, new, mode } = *call else { return None };
+        let alone = match mode {
+            RenameMode::Whiteout => RenameMode::Replace,
+            RenameMode::NoReplaceWhiteout => RenameMode::NoReplace,
+            _ => return None,
+        };
+        let target = OnVolume(self.volume);
+        let found = |dir, name| target.call(&Call::Lookup { dir, name });
+        if found(dir, name) == found(to, new) {
+            return None;
+        }
+        let done = target.call(&Call::Rename { dir, name, to, new, mode: alone });
+        if done == Reply::Done {
+            std::thread::yield_now();
+            // Another call may have taken the name.
+            let name = name.as_bytes();
+            let _ = self.volume.mknod(&Caller::OWNER, Ino(dir), name, FileKind::CharDevice, 0, 0);
+        }
+        Some(done)
+    }
+
     fn attributes_afterwards(&self, call: &Call) -> Option<Reply> {
         let reply = OnVolume(self.volume).call(call);
         let Reply::Attributes(facts) = &reply else { return Some(reply) };
@@ -154,6 +180,7 @@ impl Target for Planted<'_> {
             PlantedBug::WriteInTwoSteps => self.write_in_two_steps(call),
             PlantedBug::AttributesAfterwards => self.attributes_afterwards(call),
             PlantedBug::WholeInSteps => self.whole_in_steps(call),
+            PlantedBug::WhiteoutAfterwards => self.whiteout_afterwards(call),
         };
         odd.unwrap_or_else(|| OnVolume(self.volume).call(call))
     }

@@ -193,7 +193,7 @@ impl Worker<'_> {
 
     fn rename(&mut self, dir: u64, name: &'static str) -> Call {
         let to = if self.random.chance(50) { dir } else { self.known.directory(&mut self.random) };
-        let mode = *self.random.pick(&[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
+        let mode = *self.random.pick(&RenameMode::ALL);
         Call::Rename { dir, name, to, new: self.name(), mode }
     }
 }

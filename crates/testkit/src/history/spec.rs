@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 enum SpecBody {
     Directory { entries: BTreeMap<Name, u64>, parent: u64 },
     File { links: u32, content: Runs },
+    Whiteout { links: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +18,9 @@ struct SpecNode {
     perm: u16,
     body: SpecBody,
 }
+
+/// The first number of a whiteout that no reply has shown yet. No target has so many inodes.
+const PLACEHOLDERS: u64 = 1 << 63;
 
 /// The content of one directory and all below it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,11 +36,77 @@ impl SpecState {
         SpecState { nodes: BTreeMap::from([(base, directory(base))]) }
     }
 
+    /// Carries the call out; returns each state after it that gives the answer that the event has.
+    ///
+    /// The target chooses the number of a whiteout, and the reply to the rename does not have it. So a
+    /// whiteout has a placeholder until a reply shows its number. A call that names a number that nothing
+    /// here has may mean any of them; then several states may explain its reply.
+    pub fn outcomes(&self, event: &Event) -> Vec<SpecState> {
+        let mut states = vec![self.clone()];
+        for ino in event.call.inodes().into_iter().flatten() {
+            states = states.iter().flat_map(|state| state.readings(ino)).collect();
+        }
+        states.retain_mut(|state| state.explains(event));
+        states
+    }
+
+    /// The state as it is, and with each whiteout whose number may be `ino`.
+    fn readings(&self, ino: u64) -> Vec<SpecState> {
+        let is_known = self.nodes.contains_key(&ino);
+        let unknown = self.nodes.range(PLACEHOLDERS..).filter(|_| !is_known);
+        let bound = unknown.map(|(placeholder, _)| {
+            let mut state = self.clone();
+            state.bind(*placeholder, ino);
+            state
+        });
+        std::iter::once(self.clone()).chain(bound).collect()
+    }
+
     /// Carries the call out. True where it gives the answer that the event has.
-    pub fn explains(&mut self, event: &Event) -> bool {
+    fn explains(&mut self, event: &Event) -> bool {
         // A new inode may have any number that is not in use; the target chose one.
         let chosen = if let Reply::Attributes(facts) = &event.reply { facts.ino } else { 0 };
-        self.apply(&event.call, chosen) == event.reply
+        let reply = self.apply(&event.call, chosen);
+        self.with_numbers(reply, &event.reply) == event.reply
+    }
+
+    /// Replaces the placeholders of a reply by the numbers that the event's reply shows for them.
+    fn with_numbers(&mut self, reply: Reply, shown: &Reply) -> Reply {
+        match (reply, shown) {
+            (Reply::Found(own, kind), Reply::Found(ino, _)) => Reply::Found(self.shown(own, *ino), kind),
+            (Reply::Attributes(facts), Reply::Attributes(shown)) => {
+                Reply::Attributes(Facts { ino: self.shown(facts.ino, shown.ino), ..facts })
+            }
+            (Reply::Names(mut names), Reply::Names(shown)) => {
+                for (name, shown) in names.iter_mut().zip(shown) {
+                    name.1 = self.shown(name.1, shown.1);
+                }
+                Reply::Names(names)
+            }
+            (reply, _) => reply,
+        }
+    }
+
+    /// Returns the number of an inode that a reply shows as `ino`: that one where its number was unknown and
+    /// may be it.
+    fn shown(&mut self, own: u64, ino: u64) -> u64 {
+        if own < PLACEHOLDERS || self.nodes.contains_key(&ino) {
+            return own;
+        }
+        self.bind(own, ino);
+        ino
+    }
+
+    /// Gives a whiteout its number.
+    fn bind(&mut self, placeholder: u64, ino: u64) {
+        if let Some(node) = self.nodes.remove(&placeholder) {
+            self.nodes.insert(ino, node);
+        }
+        for node in self.nodes.values_mut() {
+            if let SpecBody::Directory { entries, .. } = &mut node.body {
+                entries.values_mut().filter(|child| **child == placeholder).for_each(|child| *child = ino);
+            }
+        }
     }
 
     fn apply(&mut self, call: &Call, chosen: u64) -> Reply {
@@ -86,7 +156,7 @@ impl SpecState {
     fn entries(&self, dir: u64) -> SpecResult<&BTreeMap<Name, u64>> {
         match &self.node(dir)?.body {
             SpecBody::Directory { entries, .. } => Ok(entries),
-            SpecBody::File { .. } => Err(Code::NotDirectory),
+            SpecBody::File { .. } | SpecBody::Whiteout { .. } => Err(Code::NotDirectory),
         }
     }
 
@@ -94,7 +164,7 @@ impl SpecState {
     fn entries_mut(&mut self, dir: u64) -> SpecResult<&mut BTreeMap<Name, u64>> {
         match &mut self.node_mut(dir)?.body {
             SpecBody::Directory { entries, .. } => Ok(entries),
-            SpecBody::File { .. } => Err(Code::NotDirectory),
+            SpecBody::File { .. } | SpecBody::Whiteout { .. } => Err(Code::NotDirectory),
         }
     }
 
@@ -102,6 +172,7 @@ impl SpecState {
         match &mut self.node_mut(ino)?.body {
             SpecBody::File { content, .. } => Ok(content),
             SpecBody::Directory { .. } => Err(Code::IsDirectory),
+            SpecBody::Whiteout { .. } => Err(Code::Invalid),
         }
     }
 
@@ -113,6 +184,7 @@ impl SpecState {
         Ok(match self.node(ino)?.body {
             SpecBody::Directory { .. } => FileKind::Directory,
             SpecBody::File { .. } => FileKind::File,
+            SpecBody::Whiteout { .. } => FileKind::CharDevice,
         })
     }
 
@@ -124,6 +196,7 @@ impl SpecState {
         let node = self.node(ino)?;
         let (links, size) = match &node.body {
             SpecBody::File { links, content } => (*links, u64::from(content.len())),
+            SpecBody::Whiteout { links } => (*links, 0),
             SpecBody::Directory { entries, .. } => {
                 (2 + entries.values().filter(|child| self.is_directory(**child)).count() as u32, 0)
             }
@@ -150,15 +223,16 @@ impl SpecState {
         }
         match &mut self.node_mut(ino)?.body {
             SpecBody::Directory { .. } => return Err(Code::NotPermitted),
-            SpecBody::File { links, .. } => *links += 1,
+            SpecBody::File { links, .. } | SpecBody::Whiteout { links } => *links += 1,
         }
         self.entries_mut(dir)?.insert(name, ino);
         self.facts(ino)
     }
 
-    /// Subtracts one link of a file.
+    /// Subtracts one link of a file or whiteout; an empty directory has one.
     fn drop_link(&mut self, ino: u64) -> SpecResult<()> {
-        if let SpecBody::File { links, .. } = &mut self.node_mut(ino)?.body {
+        let body = &mut self.node_mut(ino)?.body;
+        if let SpecBody::File { links, .. } | SpecBody::Whiteout { links } = body {
             *links -= 1;
             if *links > 0 {
                 return Ok(());
@@ -213,7 +287,7 @@ impl SpecState {
         let source = self.find(dir, name)?;
         let target = self.entries(to)?.get(new).copied();
         match (mode, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(Code::Exists),
+            (_, Some(_)) if mode.needs_free_name() => return Err(Code::Exists),
             (RenameMode::Exchange, None) => return Err(Code::NotFound),
             _ => {}
         }
@@ -244,7 +318,19 @@ impl SpecState {
             Some(target) => self.drop_link(target)?,
             None => {}
         }
+        if mode.leaves_whiteout() {
+            self.leave_whiteout(dir, name)?;
+        }
         Ok(Reply::Done)
+    }
+
+    /// Adds a whiteout with the first free placeholder.
+    fn leave_whiteout(&mut self, dir: u64, name: Name) -> SpecResult<()> {
+        let number = (PLACEHOLDERS..).find(|number| !self.nodes.contains_key(number));
+        let number = number.ok_or(Code::NoSpace)?;
+        self.nodes.insert(number, SpecNode { perm: 0, body: SpecBody::Whiteout { links: 1 } });
+        self.entries_mut(dir)?.insert(name, number);
+        Ok(())
     }
 
     /// Adds a name for an inode that may come from another directory.

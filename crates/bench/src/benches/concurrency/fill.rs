@@ -1,12 +1,12 @@
 //! `fill-*`: rate at which a cold volume's data becomes resident, beside `fio` on the same file.
 
 use super::bench::ConcurrencyBench;
-use super::fio::Job;
 use super::stamp::{self, is_stamped, stamp};
 use crate::error::{Error, Result, check};
 use crate::measure::report::Row;
 use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
+use crate::systems::fio::Job;
 use crate::systems::temporary::temp_dir;
 use crate::systems::workload::{SEED, shuffled};
 use lanefs::{ByteRange, Caller, CreateOptions, FileContents, Ino, ReadFiles, Volume};

@@ -38,15 +38,25 @@ pub(super) struct MountedSystem {
     path: PathBuf,
     /// Process that serves it, if there is one.
     server: Option<Pid>,
+    is_read_only: bool,
 }
 
 impl MountedSystem {
     pub(super) fn new(name: &'static str, path: &Path) -> Self {
-        MountedSystem { name, path: path.into(), server: None }
+        MountedSystem { name, path: path.into(), server: None, is_read_only: false }
     }
 
-    fn served(name: &'static str, served: &ServedMount) -> Self {
-        MountedSystem { name, path: served.path().into(), server: Some(served.process()) }
+    pub(super) fn served(name: &'static str, served: &ServedMount) -> Self {
+        MountedSystem { server: Some(served.process()), ..Self::new(name, served.path()) }
+    }
+
+    /// Says that nothing can be changed there.
+    pub(super) fn read_only(self) -> Self {
+        MountedSystem { is_read_only: true, ..self }
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     pub(super) fn server(&self) -> Option<Pid> {

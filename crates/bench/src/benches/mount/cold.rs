@@ -3,12 +3,13 @@
 use super::bench::{MountBench, PASSTHROUGH};
 use super::processors::on_one;
 use super::rows::COLD;
+use super::squash::{SQUASHFS, SQUASHFUSE};
 use crate::benches::read::corpus::{Corpus, CorpusRequests, MOST_BYTES};
 use crate::error::{Error, Result, check};
 use crate::measure::stop::{STRIDE, Stop};
 use crate::measure::values::LANEFS;
 use crate::systems::file_volume::FileSet;
-use crate::systems::peers::{Medium, SpaceRequest};
+use crate::systems::peers::{Host, Medium, SpaceRequest, SquashImage};
 use crate::systems::served::{ServedMount, forget};
 use crate::systems::system::Named;
 use rustix::fs::{self as sys, Mode, OFlags};
@@ -25,25 +26,29 @@ const NEW_FILE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL
 
 /// A system whose files are on a disk. Those that a process serves are mounted again for each run, so that
 /// the process has nothing in memory.
-enum ColdSystem {
+enum ColdSystem<'i> {
     /// The volume of an image.
     Volume(PathBuf),
-    Ext4(PathBuf),
+    /// A directory of the kernel's, by its name in reports.
+    Kernel(&'static str, PathBuf),
     /// A passthrough to the directory of ext4.
     Passthrough(PathBuf),
+    /// An image that `squashfuse` mounts.
+    Squashfuse(&'i SquashImage),
 }
 
-impl Named for ColdSystem {
+impl Named for ColdSystem<'_> {
     fn name(&self) -> &str {
         match self {
             ColdSystem::Volume(_) => LANEFS,
-            ColdSystem::Ext4(_) => "ext4",
+            ColdSystem::Kernel(name, _) => name,
             ColdSystem::Passthrough(_) => PASSTHROUGH,
+            ColdSystem::Squashfuse(_) => SQUASHFUSE,
         }
     }
 }
 
-impl ColdSystem {
+impl ColdSystem<'_> {
     /// Calls `work` with the system's root directory, and with the process that serves it.
     fn mounted<T>(
         &self,
@@ -51,9 +56,10 @@ impl ColdSystem {
         work: impl FnOnce(&Path, Option<&ServedMount>) -> Result<T>,
     ) -> Result<T> {
         let served = match self {
-            ColdSystem::Ext4(path) => return work(path, None),
+            ColdSystem::Kernel(_, path) => return work(path, None),
             ColdSystem::Volume(image) => bench.mount(image.into())?,
             ColdSystem::Passthrough(path) => bench.pass_through(path)?,
+            ColdSystem::Squashfuse(image) => image.serve(&bench.stop)?,
         };
         let done = work(served.path(), Some(&served))?;
         served.end()?;
@@ -72,13 +78,16 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     let (_temp, image) = bench.volume_on_disk((512 << 20) + need.bytes)?;
     // The passthrough shows the files of ext4, which are made once.
     let mut systems = vec![ColdSystem::Volume(image)];
-    systems.extend(hosts.iter().map(|host| ColdSystem::Ext4(host.path().into())));
+    systems.extend(hosts.iter().map(|host| ColdSystem::Kernel("ext4", host.path().into())));
     for system in &systems {
         bench.progress.step(&format!("making {files} files on {}", system.name()));
         system.mounted(bench, |dir, _| make(dir, &corpus, &bench.stop))?;
     }
     systems.extend(hosts.iter().map(|host| ColdSystem::Passthrough(host.path().into())));
-    let systems: Vec<&ColdSystem> = systems.iter().collect();
+    let Squashed { image, kernel, has_program } = squashed(bench, hosts.first(), corpus.bytes())?;
+    systems.extend(kernel.iter().map(|host| ColdSystem::Kernel(SQUASHFS, host.path().into())));
+    systems.extend(image.iter().filter(|_| has_program).map(ColdSystem::Squashfuse));
+    let systems: Vec<&ColdSystem<'_>> = systems.iter().collect();
     let values = bench.costs("small files", &systems, requests.len(), |system| {
         system.mounted(bench, |dir, served| {
             on_one(served.map(ServedMount::process), || read(dir, &corpus, &requests, &bench.stop))
@@ -93,6 +102,29 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     });
     bench.row(row);
     Ok(())
+}
+
+/// SquashFS with the files of ext4.
+#[derive(Default)]
+struct Squashed {
+    kernel: Option<Host>,
+    image: Option<SquashImage>,
+    has_program: bool,
+}
+
+/// Packs the files of ext4, and mounts the image once in each way: a note names the one that fails.
+fn squashed(bench: &mut MountBench, ext4: Option<&Host>, bytes: u64) -> Result<Squashed> {
+    let Some(ext4) = ext4 else {
+        bench.note(
+            "SquashFS, by the kernel and by squashfuse, is left out: its files are those of ext4".into(),
+        );
+        return Ok(Squashed::default());
+    };
+    let Some(image) = bench.squashed(ext4.path(), bytes, Medium::Disk)? else {
+        return Ok(Squashed::default());
+    };
+    let (kernel, program) = (bench.squashfs(&image)?, bench.squashfuse(&image)?);
+    Ok(Squashed { kernel, image: Some(image), has_program: program.is_some() })
 }
 
 fn open(dir: &Path) -> Result<OwnedFd> {

@@ -18,7 +18,8 @@ const CALL_BYTES: usize = 1 << 20;
 const GOAL_DISK: f64 = 0.8;
 const GOAL_MEMORY: f64 = 0.9;
 
-const NAME: &str = "large";
+/// Name of the file.
+pub(super) const NAME: &str = "large";
 
 /// Measures all rows.
 pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
@@ -111,7 +112,8 @@ fn fill(buffer: &mut [u8], part: u64) {
     buffer[..8].copy_from_slice(&part.to_le_bytes());
 }
 
-fn write(dir: &Path, bytes: u64, durable: bool, stop: &Stop) -> Result<Duration> {
+/// Writes the file in order; returns the time.
+pub(super) fn write(dir: &Path, bytes: u64, durable: bool, stop: &Stop) -> Result<Duration> {
     let path = dir.join(NAME);
     let failed = || Error::host(format!("writing {}", path.display()));
     let mut buffer = vec![0; CALL_BYTES];
@@ -158,7 +160,8 @@ fn read(dir: &Path, bytes: u64, stop: &Stop) -> Result<Duration> {
     Ok(elapsed)
 }
 
-fn remove(dir: &Path) -> Result<()> {
+/// Removes the file.
+pub(super) fn remove(dir: &Path) -> Result<()> {
     let path = dir.join(NAME);
     sys::unlink(&path).map_err(Error::host(path.display().to_string()))
 }

@@ -2,7 +2,7 @@
 
 use super::bench::MountBench;
 use crate::error::Result;
-use crate::measure::report::Table;
+use crate::measure::report::{Row, Table};
 use crate::systems::peers::run_prepared;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,15 +53,22 @@ impl RequestCounts {
     }
 }
 
-/// Makes the table of the requests of each row.
-pub(super) fn table(rows: &[(&str, RequestCounts)]) -> Table {
+/// Adds the requests of a row to it.
+pub(super) fn described(row: Row, requests: &RequestCounts) -> Row {
+    let row = row.extra("requests", requests.all() as f64);
+    let kinds = requests.by_kind().into_iter();
+    kinds.fold(row, |row, (kind, count)| row.extra(&format!("requests-{kind}"), count as f64))
+}
+
+/// Makes the table of the requests of each row of a part.
+pub(super) fn table(part: &str, rows: &[(&str, RequestCounts)]) -> Table {
     let mut lines = vec![vec!["row".into(), "requests".into(), "by kind".into()]];
     lines.extend(rows.iter().map(|(row, requests)| {
         let kinds: Vec<_> =
             requests.by_kind().into_iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         vec![(*row).to_string(), requests.all().to_string(), kinds.join(", ")]
     }));
-    Table { title: "Requests of the kernel to LaneFS in the last run".into(), lines }
+    Table { title: format!("Requests of the kernel to LaneFS in the last run of {part}"), lines }
 }
 
 #[cfg(test)]
@@ -79,7 +86,9 @@ mod tests {
         assert_eq!(before.by_kind(), [("lookup", 12), ("read", 3)]);
         let since = now.since(&before);
         assert_eq!((since.by_kind(), since.all()), (vec![("lookup", 18)], 18));
-        let table = table(&[("row", before)]);
+        let row = described(Row::default(), &before);
+        assert_eq!((row.extra["requests"], row.extra["requests-read"], row.extra.len()), (15.0, 3.0, 3));
+        let table = table("a part", &[("row", before)]);
         assert_eq!(table.lines[1], ["row", "15", "lookup 12, read 3"]);
     }
 }

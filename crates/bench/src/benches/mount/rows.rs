@@ -9,6 +9,9 @@ pub(super) const OPERATIONS: [&str; 4] = ["create", "stat", "readdir", "unlink"]
 pub(super) const DATA: [&str; 4] =
     ["mount-seq-write", "mount-seq-read", "mount-seq-write-memory", "mount-seq-read-memory"];
 
+/// Rows of random blocks of one file, by the number of reads in flight.
+pub(super) const RANDOM: [&str; 2] = ["mount-randread-qd1", "mount-randread-qd32"];
+
 /// Row of small files that are read.
 pub(super) const COLD: &str = "mount-read-small-cold";
 
@@ -31,11 +34,13 @@ pub(super) const TREE: [&str; 12] = [
     "mount-tree-rm-rf",
 ];
 
+/// Rows of a build: of all, and of nothing.
+pub(super) const BUILD: [&str; 2] = ["mount-build-c", "mount-build-c-again"];
+
 /// Lists every row on `cores` cores, in the order measured.
 pub fn row_names(cores: usize) -> Vec<String> {
-    let data = DATA.map(String::from).into_iter();
-    let tree = TREE.map(String::from).into_iter();
-    metadata_names(cores).into_iter().chain(data).chain([COLD.into(), LIST.into()]).chain(tree).collect()
+    let data = DATA.into_iter().chain(RANDOM).chain([COLD, LIST]).chain(TREE).chain(BUILD);
+    metadata_names(cores).into_iter().chain(data.map(String::from)).collect()
 }
 
 pub(super) fn metadata_names(cores: usize) -> Vec<String> {
@@ -55,6 +60,6 @@ mod tests {
     #[test]
     fn the_documentation_names_every_row() {
         assert_documented(row_names(8));
-        assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2 + TREE.len());
+        assert_eq!(row_names(2).len(), 2 * 4 + 4 + 2 + 2 + TREE.len() + 2);
     }
 }

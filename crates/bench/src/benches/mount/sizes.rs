@@ -10,6 +10,10 @@ pub struct Sizes {
     pub files: usize,
     /// Bytes of the large file.
     pub large_bytes: u64,
+    /// Bytes of the file of which random blocks are read.
+    pub random_bytes: u64,
+    /// Random blocks that are read in each run.
+    pub random_reads: u64,
     /// Small files that are read.
     pub cold_files: usize,
     /// Directories of the tree that is listed.
@@ -18,6 +22,8 @@ pub struct Sizes {
     pub listed_files: usize,
     /// Files of the tree on which people's programs run.
     pub tree_files: usize,
+    /// Sources of the project that is built, beside that of `main`.
+    pub c_units: usize,
 }
 
 impl Sizes {
@@ -25,19 +31,25 @@ impl Sizes {
     pub const FULL: Sizes = Sizes {
         files: 4_000,
         large_bytes: 2 << 30,
+        random_bytes: 1 << 30,
+        random_reads: 100_000,
         cold_files: 40_000,
         listed_directories: 100,
         listed_files: 1_000,
         tree_files: 10_000,
+        c_units: 200,
     };
     /// Some minutes at most.
     pub const QUICK: Sizes = Sizes {
         files: 1_000,
         large_bytes: 256 << 20,
+        random_bytes: 256 << 20,
+        random_reads: 20_000,
         cold_files: 5_000,
         listed_directories: 20,
         listed_files: 1_000,
         tree_files: 1_000,
+        c_units: 40,
     };
 }
 

@@ -1,17 +1,20 @@
 //! `mount-tree-*`: the use of a tree of small files by the programs that people use, one after the other.
-//! Nothing is dropped in between, as on a machine in use; the first program finds new directories.
+//! Nothing is dropped in between, as on a machine in use; the first program finds new directories. SquashFS,
+//! which has the tree and its copy from the start, gets the programs that only read.
 
 use super::bench::{MountBench, MountedSystem, PASSTHROUGH};
 use super::processors::on_one;
-use super::requests::{RequestCounts, table};
+use super::requests::{RequestCounts, described, table};
 use super::rows::TREE;
 use super::sample_tree::{NEEDLE, SampleTree};
+use super::squash::SquashedTree;
 use crate::error::{Error, Result, check};
+use crate::measure::stop::Stop;
 use crate::measure::values::{LANEFS, Values};
 use crate::systems::peers::{SpaceRequest, run_command, run_measured};
 use crate::systems::system::Named;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,10 +42,16 @@ struct TreeCommand {
     before: &'static [&'static str],
     words: &'static [&'static str],
     lines: Lines,
+    /// It reads `tree` and `copy`, and changes nothing.
+    only_reads: bool,
 }
 
 const fn tree_command(row: usize, words: &'static [&'static str], lines: Lines) -> TreeCommand {
-    TreeCommand { row: TREE[row], before: &[], words, lines }
+    TreeCommand { row: TREE[row], before: &[], words, lines, only_reads: false }
+}
+
+const fn reading(row: usize, words: &'static [&'static str], lines: Lines) -> TreeCommand {
+    TreeCommand { only_reads: true, ..tree_command(row, words, lines) }
 }
 
 const ARCHIVE: &str = "ARCHIVE";
@@ -50,12 +59,12 @@ const STATEMENTS: &str = "STATEMENTS";
 
 const WORKLOADS: [TreeCommand; TREE.len()] = [
     tree_command(0, &["tar", "xf", ARCHIVE], Lines::Ignored),
-    tree_command(1, &["find", "tree"], Lines::Entries),
-    tree_command(2, &["ls", "-lR", "tree"], Lines::Dashes),
-    tree_command(3, &["du", "-s", "tree"], Lines::Ignored),
-    tree_command(4, &["grep", "-rl", NEEDLE, "tree"], Lines::Needles),
+    reading(1, &["find", "tree"], Lines::Entries),
+    reading(2, &["ls", "-lR", "tree"], Lines::Dashes),
+    reading(3, &["du", "-s", "tree"], Lines::Ignored),
+    reading(4, &["grep", "-rl", NEEDLE, "tree"], Lines::Needles),
     tree_command(5, &["cp", "-a", "tree", "copy"], Lines::Ignored),
-    tree_command(6, &["diff", "-r", "tree", "copy"], Lines::Ignored),
+    reading(6, &["diff", "-r", "tree", "copy"], Lines::Ignored),
     tree_command(7, &["chmod", "-R", "g-rwx", "tree"], Lines::Ignored),
     TreeCommand {
         before: &["git", "init", "-q", "tree"],
@@ -68,8 +77,8 @@ const WORKLOADS: [TreeCommand; TREE.len()] = [
 
 impl TreeCommand {
     /// Runs the program in a directory, and checks its answer.
-    fn run(&self, bench: &MountBench, at: &Path, source: &SampleTree) -> Result<Duration> {
-        let done = run_measured(command(self.words, at, source), &bench.stop)?;
+    fn run(&self, stop: &Stop, at: &Path, source: &SampleTree) -> Result<Duration> {
+        let done = run_measured(command(self.words, at, source), stop)?;
         let lines = || done.output.lines();
         let (found, expected) = match self.lines {
             Lines::Ignored => (0, 0),
@@ -108,43 +117,61 @@ pub(super) fn measure(bench: &mut MountBench) -> Result<()> {
     // The passthrough serves neither links nor changes of times and names.
     let mut mounted = systems.mounted();
     mounted.retain(|system| system.name() != PASSTHROUGH);
+    let is_read = WORKLOADS.iter().any(|workload| workload.only_reads && bench.selection.has(workload.row));
+    let squashed = if is_read { SquashedTree::make(bench, &source)? } else { None };
+    mounted.extend(squashed.iter().flat_map(SquashedTree::mounted));
     let mut values = <[Values; TREE.len()]>::default();
     let mut requests: Vec<(&str, RequestCounts)> = Vec::new();
     bench.in_turn("a tree", &mounted.iter().collect::<Vec<_>>(), |system, run| {
-        let at = system.path().join("people");
-        fs::create_dir(&at).map_err(Error::host(at.display().to_string()))?;
+        let at = Place::make(system)?;
         if system.name() == LANEFS {
             requests.clear();
         }
         for (workload, values) in WORKLOADS.iter().zip(&mut values) {
-            if missing.contains(&workload.words[0]) {
+            if missing.contains(&workload.words[0]) || system.is_read_only() && !workload.only_reads {
                 continue;
             }
-            let (taken, counted) = one(bench, system, workload, &at, &source)?;
+            let (taken, counted) = one(bench, system, workload, &at.0, &source)?;
             requests.extend(counted.map(|counted| (workload.row, counted)));
             if run > 0 {
                 values.add(system.name(), taken.as_secs_f64() * 1e3);
             }
         }
-        fs::remove_dir_all(&at).map_err(Error::host(at.display().to_string()))
+        at.remove(system)
     })?;
     for (workload, values) in WORKLOADS.iter().zip(&values) {
         let counted = requests.iter().find(|(row, _)| *row == workload.row).map(|(_, counted)| counted);
         let row = values.row(workload.row, "ms").map(|row| {
             let row = row.param("files", files).param("entries", source.entries).param("processors", 1);
             let row = row.goal_ratio("ext4", GOAL);
-            let Some(counted) = counted else { return row };
-            let row = row.extra("requests", counted.all() as f64);
-            let kinds = counted.by_kind();
-            kinds
-                .into_iter()
-                .fold(row, |row, (kind, count)| row.extra(&format!("requests-{kind}"), count as f64))
+            counted.map_or(row.clone(), |counted| described(row, counted))
         });
         bench.row(row);
     }
     requests.retain(|(row, _)| bench.selection.has(row));
-    bench.report.tables.push(table(&requests));
+    bench.report.tables.push(table("a tree", &requests));
     Ok(())
+}
+
+/// The directory in which the programs run: a new one, or the root of a system that cannot be changed.
+struct Place(PathBuf);
+
+impl Place {
+    fn make(system: &MountedSystem) -> Result<Place> {
+        if system.is_read_only() {
+            return Ok(Place(system.path().into()));
+        }
+        let at = system.path().join("people");
+        fs::create_dir(&at).map_err(Error::host(at.display().to_string()))?;
+        Ok(Place(at))
+    }
+
+    fn remove(self, system: &MountedSystem) -> Result<()> {
+        if system.is_read_only() {
+            return Ok(());
+        }
+        fs::remove_dir_all(&self.0).map_err(Error::host(self.0.display().to_string()))
+    }
 }
 
 /// Runs a workload on a system; counts the requests to LaneFS.
@@ -163,7 +190,7 @@ fn one(
         _ => Ok(None),
     };
     let before = count()?;
-    let taken = on_one(system.server(), || workload.run(bench, at, source))?;
+    let taken = on_one(system.server(), || workload.run(&bench.stop, at, source))?;
     let counted = count()?.zip(before).map(|(now, before)| now.since(&before));
     Ok((taken, counted))
 }
@@ -181,4 +208,34 @@ fn missing_programs(bench: &mut MountBench) -> Result<Vec<&'static str>> {
         missing.push(program);
     }
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_only_read_leave_a_tree_as_it_was() {
+        let (temp, stop) = (tempfile::tempdir().unwrap(), Stop::default());
+        let source = SampleTree::make(40, &stop).unwrap();
+        let sum = |of: &str| {
+            // Names, types, owners, times of changes and contents.
+            let list = format!(
+                "cd {of} && find . -printf '%p %y %m %U %C@\\n' | sort && cat $(find . -type f | sort)"
+            );
+            run_command("sh", &["-c", &list], &stop).unwrap()
+        };
+        let at = temp.path().to_string_lossy().into_owned();
+        run_command("tar", &["xf", &source.archive().to_string_lossy(), "-C", &at], &stop).unwrap();
+        run_command("cp", &["-a", &format!("{at}/tree"), &format!("{at}/copy")], &stop).unwrap();
+        let before = sum(&at);
+        let reading: Vec<_> = WORKLOADS.iter().filter(|workload| workload.only_reads).collect();
+        for workload in &reading {
+            workload.run(&stop, temp.path(), &source).unwrap();
+            assert_eq!(sum(&at), before, "{}", workload.row);
+        }
+        let rows: Vec<_> =
+            reading.iter().map(|workload| workload.row.trim_start_matches("mount-tree-")).collect();
+        assert_eq!(rows, ["find", "ls-lr", "du", "grep-r", "diff-r"]);
+    }
 }

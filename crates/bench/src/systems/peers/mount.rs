@@ -1,6 +1,6 @@
 //! File systems that the benchmark makes and mounts itself, as root.
 
-use super::command::{run_command, run_prepared};
+use super::command::run_command;
 use super::mount_guard::MountGuard;
 use super::probe::{FileSystem, ext4_features, probe};
 use super::{Host, Medium, SpaceRequest};
@@ -10,7 +10,6 @@ use crate::measure::stop::Stop;
 use crate::systems::temporary::temp_dir;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Journal of the benchmark's ext4 in MiB, as mkfs sizes it for a whole disk (128 GiB and more). The smaller
@@ -24,15 +23,8 @@ const MEMORY_DIRECTORY: &str = "/dev/shm";
 /// soon as it is mounted, so the unmount frees its space even if this process is killed.
 pub(super) fn ext4(need: SpaceRequest, medium: Medium, stop: &Stop) -> Result<Host> {
     let (inodes, bytes) = image_size(need);
-    let in_memory = medium == Medium::Memory && memory_has_room(bytes);
-    let made = if in_memory {
-        TempDir::with_prefix_in("lanefs-bench-", MEMORY_DIRECTORY)
-    } else {
-        TempDir::with_prefix("lanefs-bench-")
-    };
-    let temp = made.map_err(Error::host("a temporary directory"))?;
+    let (temp, in_memory) = directory_for_image(bytes, medium)?;
     let image = temp.path().join("ext4.img");
-    check_room(temp.path(), bytes)?;
     let file = fs::File::create(&image).map_err(Error::host("an ext4 image"))?;
     file.set_len(bytes).map_err(Error::host("an ext4 image"))?;
     drop(file);
@@ -56,25 +48,22 @@ pub(super) fn tmpfs(stop: &Stop) -> Result<Host> {
     Host::on_mount("tmpfs", &mount.point(), about, true, mount)
 }
 
-/// Makes an image of SquashFS with the files of another file system, and mounts it through a loop device.
-pub(crate) fn squashfs(source: &Host, stop: &Stop) -> Result<Host> {
-    let temp = temp_dir()?;
-    let image = temp.path().join("squashfs.img");
-    let name = image.to_string_lossy();
-    mksquashfs(source.path(), &image, stop)?;
-    let mount = mount(temp, &["-o", "loop,ro", &name], stop)?;
-    let about = FileSystem { kind: "squashfs".into(), journal: None, inode_bytes: 0 };
-    Host::on_mount("squashfs", &mount.point(), about, false, mount)
+/// Makes a directory with room for an image: in memory if the medium is, and it has room. Returns whether it
+/// is.
+pub(super) fn directory_for_image(bytes: u64, medium: Medium) -> Result<(TempDir, bool)> {
+    let in_memory = medium == Medium::Memory && memory_has_room(bytes);
+    let made = if in_memory {
+        TempDir::with_prefix_in("lanefs-bench-", MEMORY_DIRECTORY)
+    } else {
+        TempDir::with_prefix("lanefs-bench-")
+    };
+    let temp = made.map_err(Error::host("a temporary directory"))?;
+    check_room(temp.path(), bytes)?;
+    Ok((temp, in_memory))
 }
 
-/// Packs a tree into an image of SquashFS.
-pub(crate) fn mksquashfs(tree: &Path, image: &Path, stop: &Stop) -> Result<()> {
-    let mut command = Command::new("mksquashfs");
-    command.arg(tree).arg(image).args(["-comp", "zstd", "-noappend", "-quiet", "-no-progress"]);
-    run_prepared(command, stop).map(drop)
-}
-
-fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {
+/// Mounts on a new directory in `temp`.
+pub(super) fn mount(temp: TempDir, arguments: &[&str], stop: &Stop) -> Result<MountGuard> {
     let point = temp.path().join("mnt");
     fs::create_dir(&point).map_err(Error::host("a mount point"))?;
     run_command("mount", &[arguments, &[&point.to_string_lossy()]].concat(), stop)?;
