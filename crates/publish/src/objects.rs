@@ -51,8 +51,14 @@ impl Objects {
         parse_footer(pack, &bytes).map_err(damaged)
     }
 
-    /// Lists a folder.
+    /// Lists the objects of a folder.
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<Listed>> {
+        let listed = self.list_all(folder)?.into_iter();
+        Ok(listed.filter(|entry| entry.is_object).collect())
+    }
+
+    /// Lists a folder, with what cannot be an object.
+    pub(crate) fn list_all(&self, folder: &str) -> Result<Vec<Listed>> {
         self.store.list(folder).map_err(|error| self.failed(folder, error))
     }
 

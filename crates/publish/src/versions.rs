@@ -8,6 +8,7 @@ use crate::format::layout::MAX_ROOT_BYTES;
 use crate::format::packs;
 use crate::format::page::Page;
 use crate::format::root::{self, Named, Tag};
+use crate::format::words::Bad;
 use crate::objects::Objects;
 use crate::publication::{ReadOptions, Reference, TAGS, read_tag, tag_object};
 use crate::reading::fetch::Fetcher;
@@ -50,12 +51,12 @@ pub fn tags(store: &Arc<dyn Store>) -> Result<Vec<(String, Result<Tag>)>> {
 /// Reads all tags, by name.
 pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>> {
     let mut tags = Vec::new();
-    for object in objects.list(TAGS)? {
+    for object in objects.list_all(TAGS)? {
         // Other files in the folder are not tags.
         let Ok(Reference::Tag(name)) = Reference::parse(&object.name) else { continue };
-        let read = match is_too_large(&object) {
-            true => Err(objects.damaged(&tag_object(&name), "is too large for a tag")),
-            false => read_tag(objects, &name),
+        let read = match not_a_tag(&object) {
+            Some(why) => Err(objects.damaged(&tag_object(&name), why)),
+            None => read_tag(objects, &name),
         };
         match read {
             Ok(Some((tag, _))) => tags.push((name, Ok(tag))),
@@ -72,9 +73,12 @@ pub(crate) fn read_tags(objects: &Objects) -> Result<Vec<(String, Result<Tag>)>>
 /// Roots of shards that are read and written at the same time.
 const REQUESTS: usize = 32;
 
-/// True for an object that is too large for a tag, and is not read as one.
-fn is_too_large(object: &Listed) -> bool {
-    object.bytes > Tag::MAX_BYTES as u64
+/// The reason why an entry of the folder is not read as a tag. It has a tag's name, so somebody relies on it.
+fn not_a_tag(entry: &Listed) -> Option<Bad> {
+    if !entry.is_object {
+        return Some("is not a file");
+    }
+    (entry.bytes > Tag::MAX_BYTES as u64).then_some("is too large for a tag")
 }
 
 /// Makes a tag name the version of `from`. Returns the version that it named before. One that names another
@@ -200,8 +204,8 @@ pub fn delete_tag(store: &Arc<dyn Store>, name: &str) -> Result<Option<Hash>> {
     let objects = Objects { store: Arc::clone(store) };
     let missing = || Error::NoTag(format!("{}#{name}", store.name()));
     let is_damaged = |error: &Error| {
-        let is_it = |object: &Listed| object.name == name && is_too_large(object);
-        error.is_broken_object() || objects.list(TAGS).is_ok_and(|tags| tags.iter().any(is_it))
+        let is_it = |object: &Listed| object.name == name && not_a_tag(object).is_some();
+        error.is_broken_object() || objects.list_all(TAGS).is_ok_and(|tags| tags.iter().any(is_it))
     };
     let before = match read_tag(&objects, name) {
         Ok(found) => Some(found.ok_or_else(missing)?.0.version),

@@ -132,7 +132,10 @@ impl Ls {
         dirs.reverse();
         while let Some((path, ino)) = dirs.pop() {
             if self.recursive && !listed.insert(ino) {
-                // The command line, or a damaged volume, names it twice.
+                // The command line may name one below another.
+                if !tops.contains(&ino) {
+                    context.go_on(Err(Failure::damage(&path, "the directory has more than one name")))?;
+                }
                 continue;
             }
             if has_headings {

@@ -110,7 +110,7 @@ impl Mkfs {
                     _ => Failure::Interrupted,
                 }
             }
-            error => self.image.failure(error),
+            error => self.image.creation_failure(error),
         }
     }
 

@@ -156,6 +156,8 @@ const ONCE_MEMORY_BYTES: u64 = 4 << 20;
 
 /// Messages on one outage: the first few objects are enough.
 const MESSAGES: usize = 5;
+/// Messages on damage of one process, each on another place.
+const DAMAGE_MESSAGES: usize = 100;
 
 /// Reads of a store that failed.
 #[derive(Default)]
@@ -169,6 +171,8 @@ struct Failures {
 struct Outage {
     requests: u64,
     told: Vec<String>,
+    /// Messages on damage, which a store has after its next answer, too.
+    damage: Vec<String>,
 }
 
 impl Failures {
@@ -177,14 +181,17 @@ impl Failures {
         let text = escape(error.to_string().as_bytes());
         let mut outage = self.outage.lock();
         if outage.requests != counts.requests {
-            *outage = Outage { requests: counts.requests, told: Vec::new() };
+            (outage.requests, outage.told) = (counts.requests, Vec::new());
         }
-        if outage.told.len() < MESSAGES && !outage.told.contains(&text) {
+        let is_damage = matches!(error, Error::Damaged { .. });
+        let told = if is_damage { &mut outage.damage } else { &mut outage.told };
+        let most = if is_damage { DAMAGE_MESSAGES } else { MESSAGES };
+        if told.len() < most && !told.contains(&text) {
             match tell {
                 Tell::User => console::say(&text),
                 Tell::Log => log::error!("{text}"),
             }
-            outage.told.push(text);
+            told.push(text);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::vocabulary::path::{self, show};
 use crate::vocabulary::types::{Attr, Caller, DirEntry, Ino};
 use lanefs_format::{Code, FileKind};
 use lanefs_store::Fault;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Entries read at a time when a tree is removed.
 const PAGE_ENTRIES: usize = 256;
@@ -195,9 +195,15 @@ impl Volume {
             Ok(_) => return visit(b"", self.unlink(caller, dir, name)),
             Err(error) => return visit(b"", Err(error)),
         };
-        let mut removal =
-            Removal { volume: self, caller, path: Vec::new(), open: Vec::new(), inos: HashSet::from([top]) };
-        removal.open.push(OpenDirectory::new(dir, name, top, 0, 0));
+        let mut removal = Removal {
+            volume: self,
+            caller,
+            path: Vec::new(),
+            open: Vec::new(),
+            inos: HashSet::new(),
+            left: HashMap::new(),
+        };
+        removal.enter(OpenDirectory::new(dir, name, top, 0, 0));
         while removal.step(&mut visit)? {}
         Ok(())
     }
@@ -267,6 +273,9 @@ struct Removal<'r> {
     open: Vec<OpenDirectory>,
     /// Their inodes.
     inos: HashSet<Ino>,
+    /// The directories that stay, with the generations of their inodes: a number may have another inode by
+    /// now.
+    left: HashMap<Ino, u32>,
 }
 
 impl Removal<'_> {
@@ -290,7 +299,11 @@ impl Removal<'_> {
 
     /// Leaves the innermost open directory in place.
     fn fail_open(&mut self) {
-        if let (Some(left), Some(above)) = (self.leave(), self.open.last_mut()) {
+        let Some(left) = self.leave() else { return };
+        if let Ok(attr) = self.volume.getattr(left.ino) {
+            self.left.insert(left.ino, attr.generation);
+        }
+        if let Some(above) = self.open.last_mut() {
             above.skip(left.own_cookie);
         }
     }
@@ -359,21 +372,36 @@ impl Removal<'_> {
     /// Opens a directory below the innermost open one.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a directory that contains itself.
+    /// [`Error::Damaged`] for a directory that was opened before, by another name. Were it opened by each of
+    /// its names, a hostile image of 60 directories would have 2^60 paths.
     fn open(&mut self, dir: Ino, entry: &DirEntry) -> Result<()> {
-        if !self.inos.insert(entry.ino) {
+        if self.inos.contains(&entry.ino) || self.was_left(entry.ino) {
             let at = entry.ino.0.saturating_mul(self.volume.shared.state.store.inode_size().bytes());
-            return Err(Error::Damaged { at, why: "a directory that contains itself".into() });
+            return Err(Error::Damaged { at, why: "a directory with more than one name".into() });
         }
         debug_assert!(self.open.last().is_some_and(|above| above.path_len < self.path.len()));
-        self.open.push(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));
+        self.enter(OpenDirectory::new(dir, &entry.name, entry.ino, self.path.len(), entry.cookie));
         Ok(())
+    }
+
+    fn enter(&mut self, directory: OpenDirectory) {
+        self.inos.insert(directory.ino);
+        self.open.push(directory);
+    }
+
+    /// True for a directory that could not be removed before.
+    fn was_left(&self, ino: Ino) -> bool {
+        let left = self.left.get(&ino);
+        left.is_some_and(|left| self.volume.getattr(ino).is_ok_and(|attr| attr.generation == *left))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::inode::Inode;
+    use crate::names::dir::{self, Name};
+    use crate::vocabulary::error::ErrorKind;
     use crate::vocabulary::options::CreateOptions;
 
     /// Returns a volume with a directory of `count` files, and the directory.
@@ -390,7 +418,8 @@ mod tests {
 
     fn removal(volume: &Volume, dir: Ino) -> Removal<'_> {
         let open = vec![OpenDirectory::new(volume.root(), b"dir", dir, 0, 0)];
-        Removal { volume, caller: &Caller::OWNER, path: Vec::new(), open, inos: HashSet::from([dir]) }
+        let (path, inos, left) = (Vec::new(), HashSet::from([dir]), HashMap::new());
+        Removal { volume, caller: &Caller::OWNER, path, open, inos, left }
     }
 
     #[test]
@@ -424,5 +453,32 @@ mod tests {
         let mut removed = 0;
         while removal.step(&mut |_, done| done.map(|()| removed += 1)).expect("nothing fails") {}
         assert_eq!(removed, 2 * PAGE_ENTRIES + PAGE_ENTRIES / 2 + 1);
+    }
+    #[test]
+    fn a_directory_with_two_names_is_entered_once() {
+        // Each of these directories has two names in the one above, so the last has 2^LEVELS paths.
+        const LEVELS: usize = 40;
+        let (volume, mut dir) = volume(0);
+        for _ in 0..LEVELS {
+            let below = volume.mkdir(&Caller::OWNER, dir, b"one", 0o755).expect("a directory").ino;
+            let again = |edit: &mut Edit<'_>| {
+                let node = Inode::directory(edit.core, dir.0)?;
+                dir::insert(edit, node, Name::new(edit.core.seed, b"two"), below.0, FileKind::Directory)
+            };
+            volume.change(again).expect("a second entry");
+            dir = below;
+        }
+        let mut damaged = 0;
+        let ended = volume.remove_all_with(&Caller::OWNER, volume.root(), b"dir", |_, done| match done {
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                damaged += 1;
+                Ok(())
+            }
+            // The second names of directories that are gone.
+            Err(error) if error.is_not_found() => Ok(()),
+            done => done,
+        });
+        assert!(ended.is_ok(), "{ended:?}");
+        assert_eq!(damaged, LEVELS - 1);
     }
 }

@@ -387,6 +387,10 @@ fn read_superblock(device: &dyn Device) -> Result<std::result::Result<(Superbloc
         match device.read_slice(at, &mut block) {
             Ok(()) => Ok(Superblock::decode(&block)),
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err(NotASuperblock::Magic)),
+            // A device that verifies its own bytes, as that of a publication.
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                Err(Error::Damaged { at, why: "bytes that the device calls damaged".into() })
+            }
             Err(source) => Err(Error::Io { what: format!("reading the volume at byte {at}"), source }),
         }
     };

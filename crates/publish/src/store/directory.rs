@@ -126,7 +126,11 @@ pub(crate) fn url_of(directory: &Path) -> String {
 
 fn open(folder: &OwnedFd, name: &str) -> Outcome<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+    let opened = rustix::fs::openat(folder, name, flags, Mode::empty());
+    if opened.as_ref().is_err_and(|errno| *errno == Errno::LOOP) {
+        return Err(StoreError::Failed("is a symbolic link, which is not followed".into()));
+    }
+    let file = File::from(opened?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(StoreError::Failed("is not a file".into())) }
 }
 
@@ -269,11 +273,12 @@ impl Store for Directory {
                 continue;
             }
             match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Ok(stat) => {
                     let (bytes, modified) = (stat.st_size as u64, stat.st_mtime);
-                    found.push(Listed { name: name.to_owned(), bytes, modified });
+                    let is_object = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                    found.push(Listed { name: name.to_owned(), bytes, modified, is_object });
                 }
-                Ok(_) | Err(Errno::NOENT) => {}
+                Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }

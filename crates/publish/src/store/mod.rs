@@ -26,6 +26,8 @@ pub struct Listed {
     pub bytes: u64,
     /// Time of its last change, in seconds since 1970 by the store's clock.
     pub modified: i64,
+    /// False for what cannot be an object: a link, a directory or another special file of a directory.
+    pub is_object: bool,
 }
 
 /// A store of objects. An object's name is `FOLDER/NAME`. All calls may come from many threads at once.

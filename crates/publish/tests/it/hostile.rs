@@ -361,3 +361,38 @@ fn verify_copies(frame_bytes: u32, zeros: &[u8], least: usize) {
     }
     assert_eq!(publication.verify(&|_, _| true).unwrap().found, 0);
 }
+
+#[test]
+fn a_damaged_piece_is_fetched_a_few_times_for_all_its_blocks() {
+    let random = text(&mut Seeded::new(5), 1 << 20);
+    let image = Image::new(SIZE, |volume| volume.write_file("/large", &random).map(drop).expect("written"));
+    let store = Arc::new(Memory::default());
+    image.publish(&store).unwrap();
+    let volume = volume(&open_with(store.clone(), &forgetful()).unwrap());
+    let attr = volume.stat("/large").expect("there");
+    store.plant(|object, _, mut bytes| {
+        if object.starts_with("packs/") {
+            bytes.iter_mut().for_each(|byte| *byte ^= 1);
+        }
+        Ok(bytes)
+    });
+    store.reads.lock().clear();
+    let mut buffer = vec![0; random.len()];
+    volume.read_at(attr.ino, 0, &mut buffer).expect_err("wrong bytes");
+    let mut counts = std::collections::HashMap::new();
+    store.reads.lock().iter().for_each(|read| *counts.entry(read.clone()).or_insert(0) += 1);
+    // Twice for the first reads, and twice for all of their blocks.
+    let most = counts.values().max().copied();
+    assert!(matches!(most, Some(1..=4)), "{most:?} requests for the same bytes");
+}
+
+#[test]
+fn a_damaged_superblock_is_damage_of_the_volume() {
+    let (_image, store) = published();
+    let publication = open_with(store.clone(), &forgetful()).unwrap();
+    store.plant(|_, _, _| Ok(Vec::new()));
+    let error =
+        publication.volume(lanefs::OpenOptions { access: lanefs::Access::Read, ..Default::default() });
+    let Err(Error::Volume(error)) = error else { panic!("the volume opens") };
+    assert_eq!(error.kind(), lanefs::ErrorKind::Damaged, "{error}");
+}

@@ -216,16 +216,8 @@ impl Served {
     #[cold]
     fn after_failure(&self, volume: &Volume, operation: Operation, errno: Errno) -> Errno {
         let failure = if operation.is_change() { volume.write_failure() } else { None };
-        match failure {
-            Some(failure) if Errno::from(failure) == errno => {
-                if self.has_told_failure.swap(true, Relaxed) {
-                    Errno::EROFS
-                } else {
-                    errno
-                }
-            }
-            _ => errno,
-        }
+        let is_it = failure.is_some_and(|failure| Errno::from(failure) == errno);
+        if is_it && self.has_told_failure.swap(true, Relaxed) { Errno::EROFS } else { errno }
     }
 
     /// [`with`](Self::with), for work whose reply has the attributes that it returns.

@@ -10,6 +10,8 @@ use crate::vocabulary::fault::{Fault, Want, data_fault, expectation, io_fault, m
 use crate::vocabulary::range::{AheadRange, BlockRange};
 use lanefs_format::{BLOCK, BLOCKS_PER_CHUNK, BlockKind, CHUNK, chunk_entry, chunk_header};
 use lanefs_sync::yield_now;
+use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -445,17 +447,22 @@ impl Store {
         };
         let failures = read.err();
         drop(requests);
-        for (i, (first, count)) in claimed.into_iter().enumerate() {
-            let failed = failures.as_ref().is_some_and(|failures| failures.of(i).is_some());
-            for index in first..first + count {
+        let failed = |i: usize| failures.as_ref().and_then(|failures| failures.of(i));
+        let mut faults = match need {
+            Need::Perhaps => HashMap::new(),
+            _ => self.read_each(
+                device,
+                claimed.iter().enumerate().filter_map(|(i, run)| Some((*run, failed(i)?))),
+            ),
+        };
+        for (i, (first, count)) in claimed.iter().enumerate() {
+            for index in *first..first + count {
                 let at = index * BLOCK;
-                if failed && matches!(need, Need::Perhaps) {
+                if matches!(need, Need::Perhaps) && failed(i).is_some() {
                     self.leave(index);
                     continue;
                 }
-                // One read a block finds the blocks that cannot be read.
-                let done = if failed { device.read_at(at, self.frame(at, BLOCK)) } else { Ok(()) };
-                let done = done.map_err(|error| data_fault(at, &error));
+                let done = faults.remove(&index).map_or(Ok(()), Err);
                 let done = done.and_then(|()| self.verify_data(device, at));
                 if done.is_ok() {
                     self.make_resident(index, fresh(index));
@@ -473,6 +480,30 @@ impl Store {
             }
         }
         outcome
+    }
+
+    /// Finds the blocks of failed reads that cannot be read, with their faults: reads each block by itself,
+    /// all by one call, so that a device fetches for all of them at once. A device that calls its own bytes
+    /// damaged has tried again already.
+    fn read_each<'e>(
+        &self,
+        device: &dyn Device,
+        failed: impl Iterator<Item = ((u64, u64), &'e io::Error)>,
+    ) -> HashMap<u64, Fault> {
+        let (mut faults, mut blocks) = (HashMap::new(), Vec::new());
+        for ((first, count), error) in failed {
+            match data_fault(first * BLOCK, error) {
+                fault @ Fault::WrongData { .. } if count == 1 => _ = faults.insert(first, fault),
+                _ => blocks.extend(first..first + count),
+            }
+        }
+        let read = |index: &u64| Read { at: index * BLOCK, buffer: self.frame(index * BLOCK, BLOCK) };
+        let mut requests: Vec<Read<'_>> = blocks.iter().map(read).collect();
+        if let Err(errors) = device.read_many(&mut requests) {
+            let found = errors.iter().filter_map(|(i, error)| Some((*blocks.get(i)?, error)));
+            faults.extend(found.map(|(index, error)| (index, data_fault(index * BLOCK, error))));
+        }
+        faults
     }
 
     /// Makes a claimed block absent again that nobody asked for and that cannot be had. A thread that waits

@@ -169,7 +169,8 @@ async fn gather(
         if taken > most {
             return Ok(None);
         }
-        listed.push(Listed { name, bytes: object.size, modified: object.last_modified.timestamp() });
+        let (bytes, modified) = (object.size, object.last_modified.timestamp());
+        listed.push(Listed { name, bytes, modified, is_object: true });
     }
     Ok(Some(listed))
 }

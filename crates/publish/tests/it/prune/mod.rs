@@ -398,3 +398,38 @@ fn verification_finds_each_damaged_and_missing_pack() {
     let stopped = whole.verify(&|_, _| false);
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
 }
+
+#[test]
+fn what_lies_in_the_place_of_a_tag_stops_a_prune() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = directory(home.path());
+    let image = small_volume();
+    publish(&image.open(), store.clone(), "one", &PublishOptions::default(), &|_, _| true)
+        .expect("published");
+    let tag = home.path().join("tags/one");
+    type Place = fn(&std::path::Path);
+    let others: [(&str, Place); 2] = [
+        ("a link", |tag| symlink("elsewhere", tag).expect("a link")),
+        ("a directory", |tag| std::fs::create_dir(tag).expect("a directory")),
+    ];
+    for (what, make) in others {
+        std::fs::rename(&tag, home.path().join("tags/elsewhere")).expect("a rename");
+        make(&tag);
+        std::fs::remove_file(home.path().join("tags/elsewhere")).expect("removed");
+        let listed = tags(&store).expect("a listing");
+        let [(name, Err(Error::Damaged { .. }))] = &listed[..] else { panic!("{what}: {listed:?}") };
+        assert_eq!(name, "one", "{what}");
+        let options = PruneOptions { grace: 0, ..PruneOptions::default() };
+        let pruned = prune(store.clone(), &options, &|_, _| true);
+        assert!(matches!(pruned, Err(Error::BrokenTag { .. })), "{what}: {pruned:?}");
+        assert_eq!(versions(&store).expect("a listing").len(), 1, "{what}");
+        if what == "a link" {
+            assert_eq!(delete_tag(&store, "one").expect("deleted"), None);
+        } else {
+            std::fs::remove_dir(&tag).expect("removed");
+        }
+        let version = versions(&store).expect("a listing")[0].version;
+        set_tag(&store, "one", &Reference::Version(version), 9, false).expect("a tag");
+    }
+}

@@ -158,7 +158,7 @@ impl Store for Memory {
             let name = name.strip_prefix(folder)?.strip_prefix('/')?;
             let modified = self.modified.lock().get(&format!("{folder}/{name}")).copied();
             let modified = modified.unwrap_or_else(|| self.now());
-            Some(Listed { name: name.into(), bytes: bytes.len() as u64, modified })
+            Some(Listed { name: name.into(), bytes: bytes.len() as u64, modified, is_object: true })
         });
         Ok(in_folder.collect())
     }
