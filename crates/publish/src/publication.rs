@@ -155,6 +155,7 @@ impl Publication {
     /// [`Error::NoTag`]; the store's; a damaged tag, root or page.
     pub fn open(store: Arc<dyn Store>, reference: &Reference, options: &ReadOptions) -> Result<Self> {
         let objects = Objects { store };
+        prepare(&objects, reference, options);
         let named = match reference {
             Reference::Version(version) => Named { version: *version, most: MAX_ROOT_BYTES, root: None },
             Reference::Tag(name) => named(&objects, name)?,
@@ -297,6 +298,20 @@ impl Publication {
                 on_failure,
             }),
         })
+    }
+}
+
+/// Has the store connect for the requests that follow the first one, unless the local cache has the root:
+/// then nothing is fetched at once.
+fn prepare(objects: &Objects, reference: &Reference, options: &ReadOptions) {
+    let is_known = match reference {
+        Reference::Tag(_) => false,
+        Reference::Version(version) => {
+            options.cache.as_ref().is_some_and(|cache| cache.len(version).is_some())
+        }
+    };
+    if options.ahead > 0 && !is_known {
+        objects.store.prepare(ahead::MORE_CONNECTIONS);
     }
 }
 

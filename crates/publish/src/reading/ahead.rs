@@ -17,6 +17,10 @@ const REQUEST_BYTES: u64 = 2 << 20;
 /// Requests that read ahead at the same time.
 const REQUESTS: usize = 32;
 
+/// Connections for them beside the one that brought the root: one more for the pages, one for each end of a
+/// volume's metadata, where most of it fits into a request.
+pub(crate) const MORE_CONNECTIONS: usize = 3;
+
 /// One of the requests of the first fetch.
 enum First {
     Pages(Vec<PageRef>),

@@ -1,6 +1,7 @@
 //! Work on many items at the same time.
 
 use lanefs_sync::lock::Mutex;
+use std::sync::OnceLock;
 
 /// Calls `work` with every item, in up to `threads` threads, the caller's included. Where the host has no
 /// thread left, fewer do the work.
@@ -41,7 +42,8 @@ pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn
     results.into_iter().filter_map(Mutex::into_inner).collect()
 }
 
-/// Number of processors.
+/// Number of processors. The host is asked once: each answer takes it the reads of several files.
 pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -43,6 +43,10 @@ pub trait Store: Send + Sync {
         32
     }
 
+    /// Learns that so many requests follow the next read at the same time, beside one on its connection. A
+    /// store that takes time to connect does it meanwhile, and asks for nothing by that.
+    fn prepare(&self, _requests: usize) {}
+
     /// Reads bytes of an object; fewer where the object ends before.
     ///
     /// # Errors

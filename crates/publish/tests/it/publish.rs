@@ -4,7 +4,7 @@ use crate::support::{
     Image, Memory, assert_same, change_at_random, content, directory, open, open_with, text, volume,
 };
 use lanefs::{Device, Volume};
-use lanefs_publish::{Error, Publication, PublishOptions, ReadOptions, Reference, Store, publish};
+use lanefs_publish::{Cache, Error, Publication, PublishOptions, ReadOptions, Reference, Store, publish};
 use lanefs_testkit::seeded::Seeded;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -340,12 +340,25 @@ fn a_first_lookup_takes_three_round_trips() {
     let store = Arc::new(Memory::default());
     image.publish(&store).unwrap();
     store.reads.lock().clear();
-    let volume = volume(&open(&store).unwrap());
-    volume.resolve("/deep/er/and/deeper/file").unwrap();
-    let reads = store.reads.lock().clone();
+    let publication = open(&store).unwrap();
+    volume(&publication).resolve("/deep/er/and/deeper/file").unwrap();
+    let reads = std::mem::take(&mut *store.reads.lock());
     // The tag with the root, and at the same time the pages and the metadata.
     assert_eq!(reads.len(), 1 + 2, "{reads:?}");
     assert!(reads[0].0.starts_with("tags/"));
+    assert_eq!(*store.prepared.lock(), [(3, 0)], "before the tag is read");
+    // By its hash: the root, and then the same. A reader whose cache has the root asks for nothing.
+    let version = Reference::Version(publication.version());
+    let home = tempfile::tempdir().unwrap();
+    let cache = Some(Cache::open(&home.path().join("cache"), 256 << 20).unwrap().into());
+    let options = ReadOptions { cache, ..ReadOptions::default() };
+    for (more, prepared) in [(1 + 2, 2), (0, 2)] {
+        let publication = Publication::open(store.clone(), &version, &options).unwrap();
+        let reads = std::mem::take(&mut *store.reads.lock());
+        assert_eq!((reads.len(), store.prepared.lock().len()), (more, prepared), "{reads:?}");
+        volume(&publication).resolve("/deep/er/and/deeper/file").unwrap();
+        store.reads.lock().clear();
+    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! objects are asked for, and a store could have its reader ask any server that the reader reaches.
 
 use crate::options::Redirects;
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{NoProxy, Proxy, Url};
@@ -24,12 +23,19 @@ impl fmt::Display for Redirected {
     }
 }
 
-/// Makes connections.
+/// Makes clients with connections of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Connector(pub(crate) Redirects);
 
-impl HttpConnector for Connector {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+/// A client with connections.
+pub(crate) struct Connected {
+    pub(crate) client: reqwest::Client,
+    /// Each connection has one request at a time: HTTP/1.
+    pub(crate) is_one_by_one: bool,
+}
+
+impl Connector {
+    pub(crate) fn connect(&self, options: &ClientOptions) -> object_store::Result<Connected> {
         let failed = |error: reqwest::Error| object_store::Error::Generic {
             store: "connection",
             source: error.without_url().into(),
@@ -52,10 +58,11 @@ impl HttpConnector for Connector {
         if let Some(time) = value(ClientConfigKey::ConnectTimeout).as_deref().and_then(duration) {
             builder = builder.connect_timeout(time);
         }
-        if is_set(ClientConfigKey::Http1Only) {
+        let is_one_by_one = is_set(ClientConfigKey::Http1Only);
+        if is_one_by_one {
             builder = builder.http1_only();
         }
-        Ok(HttpClient::new(builder.build().map_err(failed)?))
+        Ok(Connected { client: builder.build().map_err(failed)?, is_one_by_one })
     }
 }
 

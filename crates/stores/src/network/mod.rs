@@ -2,6 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `early` | connections that are made before they are needed |
 //! | `connection` | connections to servers, and the redirects that are followed |
 //! | `failure` | errors of the library as errors of a store, without anything secret |
 //! | `patience` | waits as long as a server asks for, and bounds its answers |
@@ -10,6 +11,7 @@
 //! | `remote` | a client as a store: a private runtime, bounded answers |
 
 mod connection;
+mod early;
 mod failure;
 mod patience;
 mod profile;

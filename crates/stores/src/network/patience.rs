@@ -4,7 +4,8 @@
 //! into memory, as large as the server says or sends. So all bodies are read here, to a bound. Only those of
 //! ranged reads go on as streams, whose reader has a bound of its own.
 
-use super::connection::Connector;
+use super::connection::{Connected, Connector};
+use super::early;
 use super::failure::{Endless, Oversized};
 use crate::options::Redirects;
 use async_trait::async_trait;
@@ -68,12 +69,18 @@ impl Patient {
 
 impl HttpConnector for Patient {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(PatientClient(self.0.connect(options)?)))
+        let Connected { client, is_one_by_one } = self.0.connect(options)?;
+        let early = is_one_by_one.then(|| client.clone());
+        Ok(HttpClient::new(PatientClient { client: HttpClient::new(client), early }))
     }
 }
 
 #[derive(Debug)]
-struct PatientClient(HttpClient);
+struct PatientClient {
+    client: HttpClient,
+    /// The same, where connections may be made early.
+    early: Option<reqwest::Client>,
+}
 
 #[async_trait]
 impl HttpService for PatientClient {
@@ -81,7 +88,10 @@ impl HttpService for PatientClient {
         let is_ranged = request.headers().contains_key("range");
         let most = if request.method() == "PUT" { MAX_SMALL_BYTES } else { MAX_BODY_BYTES };
         let page = request.uri().to_string();
-        let response = self.0.execute(request).await?;
+        if let Some(client) = &self.early {
+            early::connect_beside(client, &request);
+        }
+        let response = self.client.execute(request).await?;
         let response = match response.status().is_success() {
             true if is_ranged => response,
             true => {
@@ -167,7 +177,7 @@ mod tests {
         for (status, asked, seconds) in
             [(503, "7", 7), (429, "7", 7), (429, "86400", 30), (200, "7", 0), (500, "7", 0), (503, "soon", 0)]
         {
-            let client = PatientClient(HttpClient::new(Answers(status, asked)));
+            let client = PatientClient { client: HttpClient::new(Answers(status, asked)), early: None };
             let begin = tokio::time::Instant::now();
             client.call(HttpRequest::new(String::new().into())).await.expect("an answer");
             assert_eq!(begin.elapsed().as_secs(), seconds, "{status} {asked}");

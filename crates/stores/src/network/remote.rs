@@ -4,8 +4,8 @@
 //! workers do the requests. The threads wait for their answers by channels, so a caller may even be a task of
 //! another runtime, which it blocks.
 
-use super::failure;
 use super::patience::listing;
+use super::{early, failure};
 use futures_util::{Stream, StreamExt};
 use lanefs_publish::{Listed, Stamp, Store, StoreError};
 use object_store::path::Path;
@@ -15,6 +15,7 @@ use object_store::{
 };
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use tokio::runtime::{Builder, Runtime};
 
@@ -35,6 +36,8 @@ pub struct Remote {
     name: String,
     client: Arc<dyn ObjectStore>,
     folder: Path,
+    /// Requests that follow the next read at the same time, beside one on its connection.
+    following: AtomicUsize,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
@@ -54,7 +57,8 @@ impl Remote {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(Remote { name: name.into(), client, folder, runtime: Some(runtime) })
+        let following = AtomicUsize::new(0);
+        Ok(Remote { name: name.into(), client, folder, following, runtime: Some(runtime) })
     }
 
     fn path(&self, object: &str) -> Outcome<Path> {
@@ -88,7 +92,8 @@ impl Remote {
             attempt += 1;
             let (client, path) = (Arc::clone(&self.client), path.clone());
             let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
-            let read = self.wait(async move {
+            let (named, following) = (object.to_owned(), self.following.swap(0, Ordering::Relaxed));
+            let read = async move {
                 let answer = client.get_opts(&path, options).await?;
                 // Without an entity tag the client cannot know that the rest is of the same object.
                 let is_continued = answer.meta.e_tag.is_some();
@@ -97,8 +102,8 @@ impl Remote {
                     Err(error) => Err(error),
                     Ok(body) => Ok(body),
                 }
-            });
-            match read {
+            };
+            match self.wait(async move { early::beside(&named, following, read).await }) {
                 Ok(Body::Whole(bytes, stamp)) => return Ok((bytes, stamp)),
                 Ok(Body::TooLarge) => return Err(StoreError::Failed(format!("has more than {most} bytes"))),
                 // The object is shorter than it should be, which its reader judges.
@@ -189,6 +194,10 @@ impl Store for Remote {
 
     fn concurrency(&self) -> usize {
         REQUESTS
+    }
+
+    fn prepare(&self, requests: usize) {
+        self.following.store(requests, Ordering::Relaxed);
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {

@@ -1,8 +1,8 @@
 //! Publications on a store of the network.
 
-use crate::server::Server;
-use crate::{Image, KEY, SECRET, content, forgetful, options, read, store};
-use lanefs_publish::{Error, Location, ReadOptions, Store, StoreError};
+use crate::server::{Fault, Server};
+use crate::{Image, KEY, SECRET, content, forgetful, is_read_of, options, read, store};
+use lanefs_publish::{Error, Location, Publication, ReadOptions, Reference, Store, StoreError};
 use lanefs_stores::{Remote, StoreOptions, open};
 use object_store::memory::InMemory;
 use std::sync::Arc;
@@ -33,6 +33,23 @@ fn a_publication_is_written_and_read_and_all_requests_are_signed() {
         assert!(signed.starts_with(&format!("AWS4-HMAC-SHA256 Credential={KEY}/")), "{signed}");
         assert!(!format!("{request:?}").contains(SECRET));
     }
+}
+
+#[test]
+fn connections_for_the_first_fetch_are_made_while_the_tag_is_read_and_ask_for_nothing() {
+    let (server, image) = (Server::start(), Image::new());
+    image.publish(&store(&server)).unwrap();
+    server.requests();
+    let before = server.connections();
+    // The tag is answered when the connections are there.
+    server.plant_once(Fault::Connected(before + 4), |request| is_read_of(request, "/tags/"));
+    let options = ReadOptions::default();
+    let publication = Publication::open(store(&server), &Reference::default(), &options).unwrap();
+    assert!(server.connections() >= before + 4, "three beside that of the tag");
+    let reads = server.requests();
+    let tags = reads.iter().filter(|request| is_read_of(request, "/tags/")).count();
+    let first = publication.counts().requests as usize;
+    assert_eq!((reads.len(), tags), (1 + first, 1), "{reads:?}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! A server that speaks enough of the protocol of S3, in this process, with failures that a test plants.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub(crate) enum Fault {
     Raw(String, usize),
     /// The right answer, when as many requests as the barrier takes are here.
     Together(Arc<Barrier>),
+    /// The right answer, when there are as many connections, or after half a minute.
+    Connected(usize),
 }
 
 type Plant = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
@@ -52,6 +55,9 @@ struct State {
     /// Objects by path, with the number of their version.
     objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     requests: Mutex<Vec<Request>>,
+    /// Number of connections so far.
+    connections: Mutex<usize>,
+    connected: Condvar,
     plant: Mutex<Option<Plant>>,
     /// Bytes of bodies of `Fault::Raw` that the host has taken.
     sent: AtomicUsize,
@@ -72,6 +78,8 @@ impl Server {
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                *shared.connections.lock() += 1;
+                shared.connected.notify_all();
                 let state = Arc::clone(&shared);
                 std::thread::spawn(move || state.serve(&stream));
             }
@@ -101,6 +109,11 @@ impl Server {
     /// The requests so far, which are forgotten.
     pub(crate) fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.state.requests.lock())
+    }
+
+    /// The number of connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        *self.state.connections.lock()
     }
 
     /// The bytes of raw bodies so far, which are forgotten.
@@ -164,6 +177,13 @@ impl State {
                 }
                 Some(Fault::Together(all)) => {
                     all.wait();
+                    (self.answer(&request, None), None)
+                }
+                Some(Fault::Connected(count)) => {
+                    let mut connections = self.connections.lock();
+                    let too_few = |connections: &mut usize| *connections < count;
+                    self.connected.wait_while_for(&mut connections, too_few, Duration::from_secs(30));
+                    drop(connections);
                     (self.answer(&request, None), None)
                 }
                 Some(Fault::Lost) => {

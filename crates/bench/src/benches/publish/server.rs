@@ -44,7 +44,8 @@ impl Server {
         drop(free);
         let mut command = Command::new(program);
         command.args(["--port", &address.to_string(), "--access", KEY, "--secret", SECRET]);
-        command.args(["--region", REGION, "--quiet", "posix"]).arg(root);
+        // By default it closes the connection after each answer, which no service does.
+        command.args(["--region", REGION, "--quiet", "--keep-alive", "posix"]).arg(root);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(|error| {
             let how = "`make bench-publish` installs it; `--server PROGRAM` names another place";

@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     /// A put that fails has been done all the same.
     pub(crate) loses_answers: Mutex<bool>,
     pub(crate) reads: Mutex<Vec<(String, Range<u64>)>>,
+    /// Requests that were said to follow a read, with the number of reads before that.
+    pub(crate) prepared: Mutex<Vec<(usize, usize)>>,
     pub(crate) plant: Mutex<Option<Plant>>,
     /// The store's clock in seconds; `None`: the host's.
     pub(crate) clock: Mutex<Option<i64>>,
@@ -108,6 +110,11 @@ impl Memory {
 impl Store for Memory {
     fn name(&self) -> String {
         "memory:".into()
+    }
+
+    fn prepare(&self, requests: usize) {
+        let before = self.reads.lock().len();
+        self.prepared.lock().push((requests, before));
     }
 
     fn read(&self, object: &str, range: Range<u64>) -> Outcome<Vec<u8>> {

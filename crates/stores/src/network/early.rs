@@ -1,0 +1,53 @@
+//! Connections that are made before they are needed: beside the first request of a reader, for those that
+//! follow it at the same time.
+//!
+//! A server that is far away takes a round trip to connect, and another one to encrypt. A client of HTTP
+//! makes a connection for a request that finds none free, so each further request at the same time would wait
+//! for its own.
+
+use futures_util::future::join_all;
+use object_store::client::HttpRequest;
+use reqwest::{Client, Method, Request, Url, Version};
+use std::cell::RefCell;
+
+tokio::task_local! {
+    /// The connections that the request of this task for an object makes.
+    static WANTED: RefCell<Option<Wanted>>;
+}
+
+/// Connections for the requests that follow one for an object.
+struct Wanted {
+    object: String,
+    connections: usize,
+}
+
+/// Does the work of a request for an object. It makes connections for others beside its own.
+pub(crate) async fn beside<T>(object: &str, connections: usize, work: impl Future<Output = T>) -> T {
+    let wanted = (connections > 0).then(|| Wanted { object: object.into(), connections });
+    WANTED.scope(RefCell::new(wanted), work).await
+}
+
+/// Makes the connections that are wanted beside a request, in the background. A request of the same task for
+/// credentials goes to another server.
+pub(crate) fn connect_beside(client: &Client, request: &HttpRequest) {
+    let is_meant = |wanted: &Wanted| request.uri().path().ends_with(&wanted.object);
+    let wanted = WANTED.try_with(|wanted| wanted.borrow_mut().take_if(|wanted| is_meant(wanted)));
+    if let Ok(Some(Wanted { connections, .. })) = wanted
+        && let Ok(url) = Url::parse(&request.uri().to_string())
+    {
+        let client = client.clone();
+        tokio::spawn(async move { connect(&client, &url, connections).await });
+    }
+}
+
+/// Makes connections to the server of a URL, which the client keeps for its next requests. Nothing is asked
+/// of the server: a request of HTTP/2 is refused by the client itself as soon as it has a connection, because
+/// it speaks HTTP/1 there. A connection that cannot be made is made again by the request that needs it.
+async fn connect(client: &Client, url: &Url, connections: usize) {
+    let connect_once = || {
+        let mut request = Request::new(Method::GET, url.clone());
+        *request.version_mut() = Version::HTTP_2;
+        client.execute(request)
+    };
+    join_all((0..connections).map(|_| connect_once())).await;
+}
