@@ -156,8 +156,9 @@ constexpr uint32_t L_CACHE_CLAIMS = 6u;
 constexpr uint32_t L_CACHE_SLOTS = 8u;
 constexpr uint32_t L_CACHE_SLOT_WORDS = 8u;
 constexpr uint32_t L_CACHE_BUCKET_WORDS = 24u;
-constexpr uint32_t L_CACHE_HOMES = 4u;
-constexpr uint32_t L_HOME_BITS = 8u;
+constexpr uint32_t L_CACHE_OVERFLOW = 524288u;
+constexpr uint32_t L_CACHE_HOMES = 8u;
+constexpr uint32_t L_HOME_BITS = 5u;
 constexpr uint32_t L_CACHE_DIR_SHIFT = 44u;
 constexpr uint32_t L_CACHE_KIND_SHIFT = 56u;
 constexpr uint32_t L_CACHE_LENGTH_SHIFT = 59u;
@@ -166,7 +167,7 @@ constexpr uint32_t L_DIR_EPOCH = 1u;
 constexpr uint32_t L_DIR_WHERE = 3u;
 constexpr uint32_t L_DIR_SLOT_WORDS = 4u;
 constexpr uint32_t L_DIR_BUCKET_WORDS = 8u;
-constexpr uint32_t L_DIR_HOMES = 4u;
+constexpr uint32_t L_DIR_HOMES = 8u;
 constexpr uint32_t L_DIR_HEADER_WORDS = 4u;
 constexpr uint32_t L_DIR_UNIT_WORDS = 8u;
 constexpr uint32_t L_DIR_LENGTH_BITS = 10u;
@@ -742,9 +743,9 @@ template <class Group> struct reader {
             uint64_t number = bucket_number(turned, view->buckets);
             const uint8_t *bucket = view->base + view->cache + number * L_CACHE_BUCKET_WORDS * 4;
             entry_found entry = cached_in(bucket, dir, hash, words, bytes);
-            // A slot that nobody has claimed: no name went from here to a further home.
-            if (entry.state == entry_there || load32(bucket + L_CACHE_CLAIMS * 4) == 0
-                || load32(bucket + L_CACHE_CLAIMS * 4 + 4) == 0) {
+            // No name went from here to a further home.
+            bool is_last = (load32(bucket + L_CACHE_CLAIMS * 4 + 4) & L_CACHE_OVERFLOW) == 0;
+            if (entry.state == entry_there || is_last) {
                 return entry;
             }
             turned = rotate_left(turned, L_HOME_BITS);

@@ -1,7 +1,8 @@
 // The directory cache: buckets of two slots each, three sectors of 32 bytes. The first sector has all that
 // is needed to choose a slot, so a hit takes that sector, the slot's own, and the one with the version of
 // its block. A name has CACHE_HOMES buckets, its homes: a further one takes it where the slots of those
-// before have living entries. `layout.rs` describes the words; the twin is `twin/cache.rs`.
+// before have living entries. The second claim of a bucket has the overflow bit from then on.
+// `layout.rs` describes the words; the twin is `twin/cache.rs`.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Bucket {
     uvec4 quad_word[CACHE_BUCKET_WORDS / 4u];
@@ -67,8 +68,8 @@ Entry cached(uint64_t dir, ShortName name) {
                 return Entry(FOUND, kind == 0u ? KIND_FIFO : kind << 1, ino, 0UL);
             }
         }
-        // A slot that nobody has claimed: no name went from here to a further home.
-        if (min(WORD_OF(rest, CACHE_CLAIMS), WORD_OF(rest, CACHE_CLAIMS + 1u)) == 0u) {
+        // No name went from here to a further home.
+        if ((WORD_OF(rest, CACHE_CLAIMS + 1u) & CACHE_OVERFLOW) == 0u) {
             break;
         }
         spend(1u);
@@ -80,39 +81,45 @@ Entry cached(uint64_t dir, ShortName name) {
 // Puts an entry into the cache: into the first slot of its homes that no living entry has, or else into the
 // last one. The first invocation that claims a slot in a dispatch writes it, so no slot is torn; a later one
 // goes on to the next slot, and never takes that of a living entry. A claim has the number of the dispatch,
-// and 20 bits of the tag, so that others with the same entry leave it at that.
+// and bits of the tag, so that others with the same entry leave it at that. The overflow bit outlives claims.
 void insert(uint64_t dir, ShortName name, Entry entry) {
     if (p.buckets == 0u || name.bytes > CACHED_NAME_BYTES || dir >= CACHED_INO || entry.ino >= CACHED_INO) {
         return;
     }
     uint hash = hash_of_name(name);
     uint tag = uint(dir) ^ hash;
-    uint claim = p.claim << 20 | tag & 0xfffffu;
+    uint claim = p.claim << 20 | tag & (CACHE_OVERFLOW - 1u);
     bool is_late = false;
-    uint first = hash_in_dir(dir, hash);
+    uint turned = hash_in_dir(dir, hash);
     for (uint n = 0u; n < 2u * CACHE_HOMES; n++) {
-        FilledBucket bucket = FilledBucket(bucket_of(turned_to(first, n / 2u)));
         uint i = n % 2u;
+        FilledBucket bucket = FilledBucket(bucket_of(turned));
         uint before = atomicAdd(bucket.word[CACHE_CLAIMS + i], 0u, gl_ScopeQueueFamily, 0, 0);
         bool is_mine = false;
         if ((before ^ claim) >> 20 != 0u) {
-            uint found = atomicCompSwap(bucket.word[CACHE_CLAIMS + i], before, claim, gl_ScopeQueueFamily, 0, 0, 0, 0);
+            uint mine = claim | before & CACHE_OVERFLOW;
+            uint found = atomicCompSwap(bucket.word[CACHE_CLAIMS + i], before, mine, gl_ScopeQueueFamily, 0, 0, 0, 0);
             is_mine = found == before;
             before = found;
         }
-        if (!is_mine) {
-            if (before == claim) {
-                return;
-            }
-            is_late = true;
-            continue;
+        if (!is_mine && (before & ~CACHE_OVERFLOW) == claim) {
+            return;
         }
-        // From here on the slot belongs to this invocation.
-        uint old = bucket.word[CACHE_TAGS + i];
         uint slot = CACHE_SLOTS + i * CACHE_SLOT_WORDS;
-        bool is_free = bucket.word[slot + 1u] >> (CACHE_LENGTH_SHIFT - 32u) == 0u
-            || !is_current(bucket.word[CACHE_BLOCKS + i], bucket.word[CACHE_VERSIONS + i]);
-        if (!is_free && old != tag && (n + 1u < 2u * CACHE_HOMES || is_late)) {
+        bool is_taken = !is_mine;
+        is_late = is_late || is_taken;
+        if (is_mine) {
+            // From here on the slot belongs to this invocation.
+            bool is_living = bucket.word[slot + 1u] >> (CACHE_LENGTH_SHIFT - 32u) != 0u
+                && is_current(bucket.word[CACHE_BLOCKS + i], bucket.word[CACHE_VERSIONS + i]);
+            bool is_last = n + 1u == 2u * CACHE_HOMES && !is_late;
+            is_taken = is_living && bucket.word[CACHE_TAGS + i] != tag && !is_last;
+        }
+        if (is_taken) {
+            if (i == 1u) {
+                atomicOr(bucket.word[CACHE_CLAIMS + 1u], CACHE_OVERFLOW, gl_ScopeQueueFamily, 0, 0);
+                turned = rotate_left(turned, HOME_BITS);
+            }
             continue;
         }
         bucket.word[CACHE_TAGS + i] = tag;

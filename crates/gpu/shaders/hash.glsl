@@ -5,12 +5,6 @@ uint rotate_left(uint word, uint bits) {
     return word << bits | word >> (32u - bits);
 }
 
-// Turns the hash that leads to the first home of an entry of a table, for one of its first four homes.
-uint turned_to(uint hash, uint home) {
-    uint bits = HOME_BITS * home;
-    return hash << bits | hash >> 1u >> (31u - bits);
-}
-
 uint mix_word(uint hash, uint word) {
     word = rotate_left(word * 0xcc9e2d51u, 15u) * 0x1b873593u;
     return rotate_left(hash ^ word, 13u) * 5u + 0xe6546b64u;

@@ -63,8 +63,10 @@ void main() {
     uint64_t start = text_byte(text, at) == 0x2fu ? p.root : p.base;
     uint hash = hash_of_dir(start, text, at, request.bytes);
     uint claim = p.claim << 20 | hash & 0xfffffu;
+    uint turned = hash;
     for (uint n = 0u; n < 2u * DIR_HOMES; n++) {
-        FilledDirBucket bucket = FilledDirBucket(dir_bucket_of(turned_to(hash, n / 2u)));
+        turned = n != 0u && n % 2u == 0u ? rotate_left(turned, HOME_BITS) : turned;
+        FilledDirBucket bucket = FilledDirBucket(dir_bucket_of(turned));
         uint slot = n % 2u * DIR_SLOT_WORDS;
         uint before = atomicAdd(bucket.word[slot + DIR_CLAIM], 0u, gl_ScopeQueueFamily, 0, 0);
         if ((before ^ claim) >> 20 != 0u) {

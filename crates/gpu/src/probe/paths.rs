@@ -15,7 +15,7 @@ use lanefs::{Caller, Column, ColumnSet, NameSet, RenameMode, ResolveOptions, Set
 
 /// Entries of a thousand that may be missing in a cache that has room for all: some lose a race for the slots
 /// of all of their homes. (A software device loses hardly any; how many a GPU loses, on which thousands of
-/// names come at the same time, was not measured since there are four homes. More cost time, and no answer.)
+/// names come at the same time, was not measured since there are eight homes. More cost time, and no answer.)
 const MISSING: usize = 100;
 
 /// An access control list: owner rwx, user 9 ---, group --x, mask --x, others --x.

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a bucket.
 const BUCKET_BYTES: u64 = CACHE_BUCKET_WORDS as u64 * 4;
 
+/// Numbers of dispatches that a claim tells apart.
+const CLAIM_NUMBERS: u32 = 1 << 12;
+
 /// Fewest buckets, where the room suffices: a volume that is small now may grow.
 const BUCKETS: u64 = 4096;
 
@@ -68,12 +71,12 @@ impl DirectoryCache {
 
     /// Returns the number of a new dispatch, by which it claims slots.
     pub(crate) fn claim(&self) -> u32 {
-        self.claims.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+        claim_number(self.claims.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
     /// Returns the number of the last dispatch that claimed slots.
     pub(crate) fn last_claim(&self) -> u32 {
-        self.claims.load(Ordering::Relaxed)
+        claim_number(self.claims.load(Ordering::Relaxed))
     }
 
     /// Copies the cache to the host, for tests. No dispatch may fill it meanwhile.
@@ -86,5 +89,27 @@ impl DirectoryCache {
         let (words, _) = host.as_chunks::<4>();
         let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         Ok(Cache { words, claim: self.last_claim() })
+    }
+}
+
+/// Returns the number by which a dispatch claims slots. A claim has its lowest 12 bits, which are never those
+/// of a slot that nobody has claimed: 0.
+fn claim_number(dispatch: u32) -> u32 {
+    if dispatch == 0 { 0 } else { (dispatch - 1) % (CLAIM_NUMBERS - 1) + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_dispatch_finds_free_slots_claimed() {
+        let numbers = (1..3 * CLAIM_NUMBERS).chain(u32::MAX - CLAIM_NUMBERS..=u32::MAX);
+        let mut last = 0;
+        for number in numbers.map(claim_number) {
+            assert!(number != 0 && number < CLAIM_NUMBERS && number != last, "{number} after {last}");
+            last = number;
+        }
+        assert_eq!(claim_number(0), 0, "before the first dispatch");
     }
 }

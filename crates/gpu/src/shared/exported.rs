@@ -169,6 +169,7 @@ const SHARED: &[&str] = &[
     "CACHE_SLOTS",
     "CACHE_SLOT_WORDS",
     "CACHE_BUCKET_WORDS",
+    "CACHE_OVERFLOW",
     "CACHE_HOMES",
     "HOME_BITS",
     "CACHE_DIR_SHIFT",

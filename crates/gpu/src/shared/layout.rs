@@ -2,7 +2,7 @@
 //! of the format, and a test proves that it is up to date.
 
 use super::limits::{
-    CACHE_HOMES, COMPONENT_FUEL, COPY_FUEL, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH_BYTES, WORKGROUP,
+    CACHE_HOMES, COMPONENT_FUEL, COPY_FUEL, DIR_HOMES, FUEL_SOFTWARE, MAX_DEPTH, MAX_PATH_BYTES, WORKGROUP,
 };
 use lanefs::Column;
 use lanefs::format::dir::{self, Slot, entry, index, leaf, tree};
@@ -27,8 +27,13 @@ pub(crate) const CACHE_SLOTS: usize = 8;
 pub(crate) const CACHE_SLOT_WORDS: usize = 2 + CACHED_NAME_WORDS;
 pub(crate) const CACHE_BUCKET_WORDS: usize = CACHE_SLOTS + 2 * CACHE_SLOT_WORDS;
 
-/// Bits by which the hash that leads to a home is turned for the next one.
-pub(crate) const HOME_BITS: usize = 8;
+/// Overflow bit of a bucket, in the claim of its second slot: names went from there to a further home. Above
+/// it a claim has the number of the dispatch, below it bits of the tag.
+pub(crate) const CACHE_OVERFLOW: u32 = 1 << 19;
+
+/// Bits by which the hash that leads to a home is turned for the next one: an odd number, so that each of 32
+/// homes is turned by other bits.
+pub(crate) const HOME_BITS: usize = 5;
 
 /// Lowest bits of the fields of a slot's packed quad: directory, type (without its lowest bit, which no
 /// type has), length.
@@ -47,9 +52,6 @@ pub(crate) const DIR_CLAIM: usize = 2;
 pub(crate) const DIR_WHERE: usize = 3;
 pub(crate) const DIR_SLOT_WORDS: usize = 4;
 pub(crate) const DIR_BUCKET_WORDS: usize = 2 * DIR_SLOT_WORDS;
-
-/// Buckets that a directory may be in: its homes, as those of a name in the cache.
-pub(crate) const DIR_HOMES: usize = 4;
 
 /// Words of a record before the path (inode number, start), and of a unit of records: a sector.
 pub(crate) const DIR_HEADER_WORDS: usize = 4;
@@ -272,6 +274,7 @@ pub(crate) fn words() -> Vec<(String, usize)> {
         ("CACHE_SLOTS", CACHE_SLOTS),
         ("CACHE_SLOT_WORDS", CACHE_SLOT_WORDS),
         ("CACHE_BUCKET_WORDS", CACHE_BUCKET_WORDS),
+        ("CACHE_OVERFLOW", CACHE_OVERFLOW as usize),
         ("CACHE_HOMES", CACHE_HOMES),
         ("HOME_BITS", HOME_BITS),
         ("CACHE_DIR_SHIFT", CACHE_DIR_SHIFT),

@@ -12,8 +12,14 @@ pub(crate) const MAX_DEPTH: usize = 8;
 
 /// Buckets of the directory cache that a name may be in: its homes. With two buckets for each entry, some
 /// three of a hundred names find both slots of the first taken, and of these each further home leaves one of
-/// ten.
-pub(crate) const CACHE_HOMES: usize = 4;
+/// ten: of a million names four homes leave ten, and eight leave none.
+pub(crate) const CACHE_HOMES: usize = 8;
+
+/// Buckets of the directory-path table that a directory may be in.
+pub(crate) const DIR_HOMES: usize = 8;
+
+// Each home turns the hash by other bits.
+const _: () = assert!(CACHE_HOMES <= 32 && DIR_HOMES <= 32);
 
 /// Supplementary groups that a kernel checks; callers with more are left to the host.
 pub(crate) const MAX_GROUPS: usize = 64;

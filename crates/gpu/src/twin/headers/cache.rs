@@ -2,7 +2,7 @@
 
 use crate::shared::layout::{
     CACHE_BLOCKS, CACHE_BUCKET_WORDS, CACHE_CLAIMS, CACHE_DIR_SHIFT, CACHE_KIND_SHIFT, CACHE_LENGTH_SHIFT,
-    CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME_BYTES,
+    CACHE_OVERFLOW, CACHE_SLOT_WORDS, CACHE_SLOTS, CACHE_TAGS, CACHE_VERSIONS, CACHED_INO, CACHED_NAME_BYTES,
     CACHED_NAME_WORDS, HOME_BITS,
 };
 use crate::shared::limits::CACHE_HOMES;
@@ -45,7 +45,7 @@ pub(in crate::twin) fn cached<M: Memory>(
         if let Some(entry) = cached_in(memory, bucket, dir, name) {
             return Some(entry);
         }
-        if (0..2).any(|i| memory.cache(bucket + (CACHE_CLAIMS + i) as u64) == 0) {
+        if memory.cache(bucket + CACHE_CLAIMS as u64 + 1) & CACHE_OVERFLOW == 0 {
             break;
         }
         fuel.spend(1);
@@ -88,6 +88,12 @@ impl Cache {
         (self.words.len() as u64 / BUCKET_WORDS) as u32
     }
 
+    /// Returns the number of buckets from which names went to a further home.
+    pub fn overflowed(&self) -> usize {
+        let buckets = self.words.chunks_exact(CACHE_BUCKET_WORDS);
+        buckets.filter(|bucket| bucket[CACHE_CLAIMS + 1] & CACHE_OVERFLOW != 0).count()
+    }
+
     /// Returns the contents of each slot in use: the words that a lookup compares, and the block's number
     /// and version.
     pub fn contents(&self) -> std::collections::BTreeSet<[u32; 11]> {
@@ -116,7 +122,7 @@ impl Cache {
             return;
         }
         let tag = dir as u32 ^ name.hash;
-        let claim = self.claim << 20 | tag & 0xf_ffff;
+        let claim = self.claim << 20 | tag & (CACHE_OVERFLOW - 1);
         let (buckets, mut is_late) = (self.buckets(), false);
         for n in 0..2 * CACHE_HOMES {
             let at = bucket_of(buckets, dir, name.hash, (n / 2) as u32) as usize;
@@ -124,18 +130,22 @@ impl Cache {
             debug_assert_eq!(bucket.len(), CACHE_BUCKET_WORDS, "a bucket outside the cache");
             let i = n % 2;
             let before = bucket[CACHE_CLAIMS + i];
-            if before == claim {
+            let is_mine = (before ^ claim) >> 20 != 0;
+            if !is_mine && before & !CACHE_OVERFLOW == claim {
                 return;
             }
-            if (before ^ claim) >> 20 == 0 {
-                is_late = true;
-                continue;
-            }
-            bucket[CACHE_CLAIMS + i] = claim;
             let slot = CACHE_SLOTS + CACHE_SLOT_WORDS * i;
-            let is_current = memory.version(bucket[CACHE_BLOCKS + i]) == Some(bucket[CACHE_VERSIONS + i]);
-            let is_free = bucket[slot + 1] >> (CACHE_LENGTH_SHIFT - 32) == 0 || !is_current;
-            if !is_free && bucket[CACHE_TAGS + i] != tag && (n + 1 < 2 * CACHE_HOMES || is_late) {
+            let mut is_taken = !is_mine;
+            is_late |= is_taken;
+            if is_mine {
+                bucket[CACHE_CLAIMS + i] = claim | before & CACHE_OVERFLOW;
+                let is_current = memory.version(bucket[CACHE_BLOCKS + i]) == Some(bucket[CACHE_VERSIONS + i]);
+                let is_living = bucket[slot + 1] >> (CACHE_LENGTH_SHIFT - 32) != 0 && is_current;
+                let is_last = n + 1 == 2 * CACHE_HOMES && !is_late;
+                is_taken = is_living && bucket[CACHE_TAGS + i] != tag && !is_last;
+            }
+            if is_taken {
+                bucket[CACHE_CLAIMS + 1] |= if i == 1 { CACHE_OVERFLOW } else { 0 };
                 continue;
             }
             let block = memory.block_number(entry.at);

@@ -1,9 +1,10 @@
 //! The directory-path table, as in `shaders/dir_table.glsl` and `shaders/learn.comp`.
 
 use crate::shared::layout::{
-    DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_HOMES, DIR_LENGTH_BITS,
-    DIR_PATH_MAX, DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE, HOME_BITS,
+    DIR_BUCKET_WORDS, DIR_CLAIM, DIR_EPOCH, DIR_HASH, DIR_HEADER_WORDS, DIR_LENGTH_BITS, DIR_PATH_MAX,
+    DIR_SLOT_WORDS, DIR_UNIT_WORDS, DIR_WHERE, HOME_BITS,
 };
+use crate::shared::limits::DIR_HOMES;
 use crate::twin::headers::hash::{bucket_number, end_hash, mix_word};
 use crate::twin::headers::memory::Memory;
 use crate::twin::headers::name::word_of;
