@@ -158,6 +158,15 @@ impl NextRecord {
         }
     }
 
+    /// Returns the directories that are there once, which are sorted. One that is there twice, as by a bind
+    /// mount, has no name of its own.
+    fn single(&self) -> impl Iterator<Item = &NextDir> {
+        self.dirs.chunk_by(|a, b| a.dir.host == b.dir.host).filter_map(|same| match same {
+            [single] => Some(single),
+            _ => None,
+        })
+    }
+
     fn parts(&self, next: &NextDir) -> &[u64] {
         let (begin, count) = (next.parts.0 as usize, next.parts.1 as usize);
         self.sums.get(begin..begin + count).unwrap_or_default()
@@ -202,29 +211,29 @@ impl LastSync {
             return None;
         }
         next.dirs.sort_unstable_by_key(|next| next.dir);
-        // A directory that is there twice, as by a bind mount, has no name of its own.
-        let single = next.dirs.chunk_by(|a, b| a.dir.host == b.dir.host);
-        let single: Vec<NextDir> =
-            single.filter_map(|same| <[_; 1]>::try_from(same).ok()).flatten().collect();
-        let sums: Vec<u64> = single.iter().flat_map(|dir| next.parts(dir)).copied().collect();
-        let of_dirs = single.len() * (DIRECTORY_BYTES + END_BYTES);
-        let mut record = Vec::with_capacity(HEAD_BYTES + of_dirs + sums.len() * PART_BYTES + SUM_BYTES);
+        // Memory for millions of files: nothing is copied but into the record itself.
+        let count = next.single().count();
+        let sums: usize = next.single().map(|dir| next.parts(dir).len()).sum();
+        let of_dirs = count * (DIRECTORY_BYTES + END_BYTES);
+        let mut record = Vec::with_capacity(HEAD_BYTES + of_dirs + sums * PART_BYTES + SUM_BYTES);
         record.extend(MAGIC);
         record.extend(self.key.0);
         record.extend(self.key.hash(&[&image.bytes()]).to_le_bytes());
         record.extend(next.terms.to_le_bytes());
-        record.extend((single.len() as u64).to_le_bytes());
-        for NextDir { dir: SyncedDir { host, volume, fingerprint }, .. } in &single {
+        record.extend((count as u64).to_le_bytes());
+        for NextDir { dir: SyncedDir { host, volume, fingerprint }, .. } in next.single() {
             record.extend(host.to_le_bytes());
             record.extend(volume.0.to_le_bytes());
             record.extend(fingerprint.to_le_bytes());
         }
         let mut end = 0;
-        for dir in &single {
+        for dir in next.single() {
             end += dir.parts.1;
             record.extend(end.to_le_bytes());
         }
-        record.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
+        for sum in next.single().flat_map(|dir| next.parts(dir)) {
+            record.extend(sum.to_le_bytes());
+        }
         record.extend(self.key.hash(&[&record]).to_le_bytes());
         Some(record)
     }
