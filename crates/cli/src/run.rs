@@ -160,7 +160,7 @@ impl Follow for Followed<'_> {
     fn may_become_free(&self) -> bool {
         let Image::Path(path) = self.image else { return false };
         let is_in_use = |error: &lanefs::Error| error.kind() == lanefs::ErrorKind::InUse;
-        lanefs::Volume::open(path, Access::Write).map_or_else(|error| is_in_use(&error), |_| true)
+        Volume::open(path, Access::Write).map_or_else(|error| is_in_use(&error), |_| true)
     }
 
     fn publish(&self) -> u8 {

@@ -141,7 +141,7 @@ fn device_bytes(path: &Path) -> Result<u64, Failure> {
     std::fs::File::open(path)
         .and_then(|mut device| std::io::Seek::seek(&mut device, std::io::SeekFrom::End(0)))
         .map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Failure::host(path, &error),
+            ErrorKind::PermissionDenied => Failure::host(path, &error),
             _ => Failure::new(exit::HOST, bytes::of_path(path), &lanefs::host_text(&error), "give --size"),
         })
 }

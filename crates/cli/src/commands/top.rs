@@ -228,9 +228,9 @@ mod tests {
         let damaged = Values::parse(&format!("{text}lanefs_damaged 1\n"));
         assert!(screen(Path::new("/m"), &damaged, &values, 2.0).contains("DAMAGE"));
         let failed = Values::parse(&format!("{text}lanefs_write_failure_errno 28\n"));
-        let failed = super::screen(Path::new("/m"), &failed, &values, 2.0);
+        let failed = screen(Path::new("/m"), &failed, &values, 2.0);
         assert!(failed.contains("WRITE FAILED (No space left on device)"), "{failed}");
-        assert!(!super::screen(Path::new("/m"), &values, &values, 2.0).contains("FAILED"));
+        assert!(!screen(Path::new("/m"), &values, &values, 2.0).contains("FAILED"));
         let screen = screen(Path::new("/m"), &values, &values, 2.0);
         assert!(screen.starts_with("/m: 1.0G"), "{screen}");
         let misses = "hits 30/s, misses 20/s with 5 neighbours/s";

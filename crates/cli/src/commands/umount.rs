@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lanefs umount /mnt
-  lanefs umount v.lane
   lanefs umount --lazy /mnt")]
 pub struct Umount {
     /// Directories on which volumes are mounted, or their images

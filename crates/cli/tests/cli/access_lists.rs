@@ -86,7 +86,7 @@ fn a_value_that_is_no_list_is_refused_and_changes_nothing() {
         }
         set(&v, ACCESS, "/f", wrong).ends(1).says("/f: the value is not an access control list");
     }
-    set(&v, ACCESS, "/f", &[3, 0, 0, 0]).ends(1).says("another version than 2");
+    set(&v, ACCESS, "/f", &[3, 0, 0, 0]).ends(1).says("not an access control list of version 2");
     set(&v, ACCESS, "/f", &[0; 5000]).ends(1).says("4096 bytes at most");
     set(&v, DEFAULT, "/f", &good).ends(1).says("only a directory has a default");
     let on_link = ["--no-dereference", "set", ACCESS, "-", "/link"];

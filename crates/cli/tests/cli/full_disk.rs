@@ -73,8 +73,7 @@ fn commands_name_the_full_disk_below_a_sparse_image() {
     names_the_disk(run_with(&["write", text(&disk.image()), "/r"], &vec![b'x'; TOO_MUCH]));
     names_the_disk(run(&["import", text(&disk.image()), text(&source), "/in"]));
     names_the_disk(run(&["sync", text(&disk.image()), text(&source), "/in"]));
-    let image = disk.image();
-    names_the_disk(run(&["cp", text(&big), &format!("{}:/big", text(&image))]));
+    names_the_disk(run(&["cp", text(&disk.image()), text(&big), ":/big"]));
     let import = format!("import {} /in\n", text(&source));
     names_the_disk(run_with(&["shell", text(&disk.image())], import.as_bytes()));
 }

@@ -111,6 +111,6 @@ fn a_check_replaces_a_damaged_piece() {
     let dry = run(&["publish", text(&v.image), &url, "--check", "--dry-run"]).ends(0);
     assert!(dry.out().contains("would be replaced"), "{}", dry.out());
     let done = run(&["publish", text(&v.image), &url, "--check"]).ends(0);
-    assert!(done.out().contains("have other content than they claim"), "{}", done.out());
+    assert!(done.out().contains("damaged, or not as claimed; replaced"), "{}", done.out());
     run(&["remote", "verify", &url]).ends(0);
 }

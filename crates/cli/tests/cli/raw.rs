@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::Path;
 
 /// Version of the messages.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 pub(crate) const REQUEST: u8 = 2;
 pub(crate) const ASK: u8 = 3;

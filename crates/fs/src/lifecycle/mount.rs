@@ -58,7 +58,11 @@ impl Volume {
         Self::create_by(image.as_ref(), options, Some(Box::new(interrupted)))
     }
 
-    fn create_by(image: &Path, options: &CreateOptions, interrupted: Option<InterruptCheck>) -> Result<Volume> {
+    fn create_by(
+        image: &Path,
+        options: &CreateOptions,
+        interrupted: Option<InterruptCheck>,
+    ) -> Result<Volume> {
         let name = escape_path(image);
         let superblock = mkfs::superblock(&name, options, true)?;
         let in_use = || {

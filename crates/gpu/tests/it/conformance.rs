@@ -15,7 +15,7 @@ mod tree;
 use crate::support::{gpu, uncached};
 use faulty::{Fault, Faulty, Nothing};
 use lanefs::bulk::{Change, DirEngine, Shares};
-use lanefs::{Code, CreateOptions, InodeSize, Volume};
+use lanefs::{Code, CreateOptions, InodeSize, RenameMode, Volume};
 use lanefs_gpu::twin::change::TwinEngine;
 use lanefs_testkit::settings::Seeds;
 use lanefs_testkit::watchdog::Watchdog;
@@ -185,6 +185,28 @@ fn a_change_too_many_or_another_one_is_seen() {
         let is_seen = |seed| in_memory(&*engine, InodeSize::B256, &rounds(seed, 3)).is_err();
         assert!((1..=5).any(is_seen), "{what} is not seen");
     }
+}
+
+#[test]
+fn a_whiteout_that_is_forgotten_is_seen() {
+    fn forgetful<'c>(change: &Change<'c>) -> Change<'c> {
+        match *change {
+            Change::Rename { from, to, mode: RenameMode::Whiteout } => {
+                Change::Rename { from, to, mode: RenameMode::Replace }
+            }
+            other => other,
+        }
+    }
+    let engine: Box<Engine<'static>> = Box::new(|volume, work| {
+        let mut apply = |base, changes: &[Change<'_>]| {
+            let changes: Vec<_> = changes.iter().map(forgetful).collect();
+            let answers = volume.apply(base, &changes)?;
+            Ok((answers, Shares { together: 0, one_by_one: changes.len() as u64 }))
+        };
+        work(&mut apply as &mut Apply<'_>);
+    });
+    let is_seen = |seed| in_memory(&*engine, InodeSize::B256, &rounds(seed, ROUNDS)).is_err();
+    assert!((1..=5).any(is_seen), "no rename left a whiteout");
 }
 
 /// A mistake of an engine is refused, so that the changes are made one by one, or it is seen by the

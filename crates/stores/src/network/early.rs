@@ -51,3 +51,63 @@ async fn connect(client: &Client, url: &Url, connections: usize) {
     };
     join_all((0..connections).map(|_| connect_once())).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Barrier};
+
+    #[derive(Default)]
+    struct Counts {
+        connections: AtomicUsize,
+        requests: Mutex<Vec<String>>,
+    }
+
+    fn serve(mut stream: TcpStream, counts: &Counts, all: &Barrier) -> Option<()> {
+        let mut head = Vec::new();
+        loop {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).ok()?;
+            head.push(byte[0]);
+            if head.ends_with(b"\r\n\r\n") {
+                counts.requests.lock().push(String::from_utf8_lossy(&head).into());
+                head.clear();
+                all.wait();
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx").ok()?;
+            }
+        }
+    }
+
+    /// Starts a server that answers requests when so many are there.
+    fn start(together: usize) -> (Url, Arc<Counts>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/x", listener.local_addr().expect("an address"));
+        let (counts, all) = (Arc::new(Counts::default()), Arc::new(Barrier::new(together)));
+        let of_server = Arc::clone(&counts);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                of_server.connections.fetch_add(1, Ordering::Relaxed);
+                let (counts, all) = (Arc::clone(&of_server), Arc::clone(&all));
+                std::thread::spawn(move || serve(stream, &counts, &all));
+            }
+        });
+        (Url::parse(&url).expect("a URL"), counts)
+    }
+
+    #[tokio::test]
+    async fn requests_use_connections_that_were_made_without_a_request() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (url, counts) = start(3);
+        let client = Client::builder().http1_only().build().expect("a client");
+        connect(&client, &url, 3).await;
+        assert!(counts.requests.lock().is_empty(), "{:?}", counts.requests.lock());
+        let answers = join_all((0..3).map(|_| client.get(url.clone()).send())).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        assert_eq!(counts.connections.load(Ordering::Relaxed), 3);
+        assert_eq!(counts.requests.lock().len(), 3);
+    }
+}

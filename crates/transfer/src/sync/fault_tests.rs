@@ -379,7 +379,8 @@ fn a_comparison_names_the_side_that_failed() {
     let (top, b) = (host.top(), Faulty { host, before: &before });
     let job = TransferJob::new(control());
     let options = SyncOptions { checksum: true, ..options() };
-    let comparison = TreeComparison { job: &job, options: &options, finds_removed: true, receiver: &|_| () };
+    let (receiver, tally) = (&|_: &Difference| (), &Tally::default());
+    let comparison = TreeComparison { job: &job, options: &options, finds_removed: true, receiver, tally };
     comparison.run((&a, a.top()), (&b, Some(top).unzip()), &NoEffect, None);
     let problems = job.report("the host").problems;
     assert_eq!((fails.into_inner(), problems.len()), (1, 1), "{problems:?}");

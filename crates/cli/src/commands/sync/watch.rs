@@ -70,7 +70,7 @@ pub(crate) fn follow(sync: &SyncTree, volume: &dyn Follow) -> Result<u8, Failure
     // The watch comes first: what changes during the first round is in the second one.
     let mut watch = TreeWatch::new(source, &filter, &interrupt).map_err(|error| failure(&error))?;
     let mut following = Following::new(sync, volume);
-    let code = following.first_round(&mut watch, source, &interrupt).map_err(|error| failure(&error))?;
+    let code = following.first_round(&mut watch, &interrupt).map_err(|error| failure(&error))?;
     if code > exit::PARTIAL || interrupt() {
         return Ok(code);
     }
@@ -186,7 +186,6 @@ impl<'f> Following<'f> {
     fn first_round(
         &mut self,
         watch: &mut TreeWatch,
-        source: &Path,
         interrupt: &dyn Fn() -> bool,
     ) -> lanefs_transfer::Result<u8> {
         let mut pauses = Pauses::new();

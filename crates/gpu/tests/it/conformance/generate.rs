@@ -187,12 +187,9 @@ impl Generator {
     }
 
     fn rename(&mut self, from: impl Into<Vec<u8>>, to: impl Into<Vec<u8>>) -> Op {
-        let exchange = if self.is_wild { 6 } else { 0 };
-        let mode = match self.numbers.weighted(&[70, 24, exchange]) {
-            0 => RenameMode::Replace,
-            1 => RenameMode::NoReplace,
-            _ => RenameMode::Exchange,
-        };
+        // These are left to the host by every engine.
+        let rare = if self.is_wild { [6, 6, 2] } else { [0; 3] };
+        let mode = RenameMode::ALL[self.numbers.weighted(&[70, 24, rare[0], rare[1], rare[2]])];
         Op::Rename { from: from.into(), to: to.into(), mode }
     }
 

@@ -3,7 +3,7 @@
 mod beside;
 mod random;
 
-use crate::support::{Image, Memory, text};
+use crate::support::{Image, Memory, directory, text};
 use lanefs::{Access, Volume};
 use lanefs_publish::{
     Error, Hash, Listed, OnProgress, PruneOptions, PruneReport, Publication, PublishOptions, ReadOptions,
