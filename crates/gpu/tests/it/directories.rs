@@ -59,15 +59,12 @@ fn disagreement(mirrored: &Mirrored<'_>, paths: &[String]) -> Option<String> {
 enum Move {
     Rename,
     Exchange,
-    /// A whiteout has the name afterwards.
-    Whiteout,
     ReplaceEmpty,
     RemoveAndMake,
     Batch,
 }
 
-const MOVES: [Move; 6] =
-    [Move::Rename, Move::Exchange, Move::Whiteout, Move::ReplaceEmpty, Move::RemoveAndMake, Move::Batch];
+const MOVES: [Move; 5] = [Move::Rename, Move::Exchange, Move::ReplaceEmpty, Move::RemoveAndMake, Move::Batch];
 
 impl Move {
     /// Makes the change between two directories of the root.
@@ -76,10 +73,10 @@ impl Move {
         let root = volume.root();
         let rename = |mode| volume.rename_at(&CALLER, root, from.as_bytes(), root, to.as_bytes(), mode);
         let remove = |name: &str| volume.remove_all_with(&CALLER, root, name.as_bytes(), |_, done| done);
-        let away = |mode| volume.rename_at(&CALLER, root, from.as_bytes(), root, b"away", mode);
         match self {
-            Move::Rename => away(RenameMode::Replace),
-            Move::Whiteout => away(RenameMode::Whiteout),
+            Move::Rename => {
+                volume.rename_at(&CALLER, root, from.as_bytes(), root, b"away", RenameMode::Replace)
+            }
             Move::Exchange => rename(RenameMode::Exchange),
             Move::ReplaceEmpty => {
                 // It may not be there.
