@@ -114,7 +114,7 @@ impl Errors {
         let errno = |done: std::io::Result<()>| done.err().and_then(|e| Errno::from_io_error(&e));
         let mut file = File::create(dir.join("r")).expect("a file");
         let piece = vec![b'x'; 1 << 20];
-        // The disk has room for a part of them, and the thread that writes them may be behind: so it ends
+        // The disk has room for a part of them, and the thread that writes them may lag, so it ends
         // with the error, and not after a number of bytes.
         let write = (0..400).find_map(|_| errno(file.write_all(&piece)));
         let later = [
