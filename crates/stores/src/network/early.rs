@@ -42,7 +42,8 @@ pub(crate) fn connect_beside(client: &Client, request: &HttpRequest) {
 
 /// Makes connections to the server of a URL, which the client keeps for its next requests. Nothing is asked
 /// of the server: a request of HTTP/2 is refused by the client itself as soon as it has a connection, because
-/// it speaks HTTP/1 there. A connection that cannot be made is made again by the request that needs it.
+/// it speaks HTTP/1 there. It may be refused with the connection of another one; its own is then made in the
+/// background. A connection that cannot be made is made again by the request that needs it.
 async fn connect(client: &Client, url: &Url, connections: usize) {
     let connect_once = || {
         let mut request = Request::new(Method::GET, url.clone());
@@ -60,6 +61,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Barrier};
+    use std::time::Duration;
 
     #[derive(Default)]
     struct Counts {
@@ -79,6 +81,19 @@ mod tests {
                 all.wait();
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx").ok()?;
             }
+        }
+    }
+
+    /// Waits until a server has accepted so many connections, and the client keeps them. The runtime has one
+    /// thread, and to the client's kernel a connection is made before the server's accepts it: when all are
+    /// accepted, one sleep tells the client's tasks, and they wait for nothing else.
+    async fn wait_for_connections(counts: &Counts, wanted: usize) {
+        while counts.connections.load(Ordering::Relaxed) < wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
         }
     }
 
@@ -104,6 +119,7 @@ mod tests {
         let (url, counts) = start(3);
         let client = Client::builder().http1_only().build().expect("a client");
         connect(&client, &url, 3).await;
+        wait_for_connections(&counts, 3).await;
         assert!(counts.requests.lock().is_empty(), "{:?}", counts.requests.lock());
         let answers = join_all((0..3).map(|_| client.get(url.clone()).send())).await;
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
