@@ -79,7 +79,9 @@ impl RemoteVolume {
             self.returned.wait(&mut connections);
         }
         drop(connections);
-        self.mount.connect(Purpose::Calls, &[self.version], self.interrupted).map_err(|error| {
+        // The server has some seconds for this, as for a call that an interruption finds on its way: what the
+        // caller has begun is completed, and it stops by itself.
+        self.mount.connect(Purpose::Calls, &[self.version], || false).map_err(|error| {
             self.give_back(None);
             self.failed(io::Error::other(error.to_string()))
         })

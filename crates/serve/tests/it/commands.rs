@@ -6,8 +6,8 @@ use lanefs_serve::command::client::MountedVolume;
 use lanefs_serve::command::{CommandRequest, CommandSocket, Executor, RemoteSnapshot, RemoteVolume};
 use lanefs_serve::{Error, Groups, NodeId, Requester, ServeOptions, Statistics};
 use lanefs_testkit::posix::PosixFs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 
 /// Executes nothing, and counts as text.
 struct Counters;
@@ -56,6 +56,32 @@ fn a_command_works_on_the_volume_of_a_service() {
     let snapshot = RemoteSnapshot::take(&mount, 1 << 20, || false);
     assert!(snapshot.is_ok(), "{:?}", snapshot.err());
     drop((snapshot, socket));
+    client.end();
+}
+
+#[test]
+fn calls_that_need_a_connection_are_completed_after_an_interruption() {
+    let client = Client::new(64 << 20);
+    let (socket, mount) = socket(&client, &Arc::default());
+    static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let remote = RemoteVolume::open(&mount, || IS_INTERRUPTED.load(SeqCst)).expect("a volume");
+    IS_INTERRUPTED.store(true, SeqCst);
+    // The volume has one connection; threads that call at the same time make others.
+    let all = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (remote, all) = (&remote, &all);
+            scope.spawn(move || {
+                all.wait();
+                for file in 0..20 {
+                    let name = format!("{thread}-{file}");
+                    remote.create_file(remote.root(), name.as_bytes(), 0o644).expect("a file");
+                }
+            });
+        }
+    });
+    assert!(client.walk("7-19").is_ok());
+    drop((remote, socket));
     client.end();
 }
 
