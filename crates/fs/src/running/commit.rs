@@ -307,8 +307,9 @@ impl Shared {
     }
 
     /// Wakes the committer after a change when enough has accumulated, and waits for a commit when too much
-    /// has.
+    /// has. Between commits it keeps the cache at its size.
     pub(crate) fn wake_committer(&self) -> Result<()> {
+        self.state.store.make_room_for_new();
         if self.state.store.must_commit() {
             return self.commit();
         }

@@ -256,3 +256,30 @@ fn a_commit_makes_room_for_all_that_was_changed_beyond_the_cache() {
     let stats = volume.stats();
     assert!(stats.blocks_resident <= stats.blocks_allowed, "{stats:?}");
 }
+
+#[test]
+fn new_blocks_make_room_for_themselves_between_commits() {
+    const SIZE: u64 = 8 << 20;
+    const PIECE: usize = 16 << 10;
+    let device = MemoryDevice::new(vec![0; 64 << 20]);
+    let options = CreateOptions { size: 64 << 20, ..CreateOptions::default() };
+    let volume = Volume::create_device(Box::new(device.clone()), &options).expect("create");
+    let read = volume.write_file("/f", vec![1; SIZE as usize]).expect("file").ino;
+    let written = volume.write_file("/g", Vec::new()).expect("file").ino;
+    volume.close().expect("close");
+    let options = OpenOptions {
+        cache: Some(4 << 20),
+        commit_every: Duration::from_secs(1 << 20),
+        ..OpenOptions::from(Access::Write)
+    };
+    let volume = Volume::open_device(Box::new(device), options).expect("open");
+    let allowed = volume.stats().blocks_allowed;
+    let mut bytes = vec![0; SIZE as usize];
+    assert_eq!(volume.read(&Caller::OWNER, read, 0, &mut bytes).expect("read"), bytes.len());
+    // Too little for a commit: a quarter of the cache would begin one.
+    for piece in 0..allowed / 5 * 4096 / PIECE as u64 {
+        volume.write(&Caller::OWNER, written, piece * PIECE as u64, &[2; PIECE]).expect("write");
+        let stats = volume.stats();
+        assert!(stats.blocks_resident <= allowed + allowed / 16 + 16, "{piece}: {stats:?}");
+    }
+}

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Number of blocks that are evicted beyond those that must be: the next fetches find room.
 const SPARE_BLOCKS: u64 = size(64, 1) as u64;
 
+/// Blocks that one change evicts for new ones at most: it waits for that.
+const MOST_FOR_NEW: u64 = size(1024, 4) as u64;
+
 /// Attempts to find a slot while other threads use all: half of them a millisecond apart.
 const SLOT_TRIES: usize = size(4096, 1024);
 
@@ -46,7 +49,19 @@ impl Store {
     /// Evicts blocks until no more are resident than the budget allows, after changed blocks were written:
     /// they could not be evicted before. The caller is in no slot.
     pub fn shrink(&self) {
+        self.cache.expect_new(true);
         self.make_room(0);
+    }
+
+    /// Evicts clean blocks where new ones, which take frames in the middle of a change, are beyond the
+    /// budget. Between two commits there may be as many of them as the cache has. The caller is in no slot.
+    pub fn make_room_for_new(&self) {
+        let excess = self.cache.excess_of_new().min(MOST_FOR_NEW);
+        if excess > 0
+            && let Some(_permission) = self.epochs().evict()
+        {
+            self.cache.expect_new(self.evict(excess) == excess);
+        }
     }
 
     /// Returns true where more blocks are resident than the budget allows.

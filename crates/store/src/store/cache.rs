@@ -20,6 +20,9 @@ const SMALL: u64 = 10;
 /// Smallest budget in blocks.
 const LEAST_BLOCKS: u64 = size(256, 1) as u64;
 
+/// New blocks may take one part in so many of the budget beyond it before others make room for them.
+const NEW: u64 = 16;
+
 /// The queues, of block numbers.
 #[derive(Default)]
 struct Queues {
@@ -35,6 +38,8 @@ pub(crate) struct Cache {
     /// Blocks that may be resident.
     budget: u64,
     resident: AtomicU64,
+    /// The number of resident blocks up to which none are evicted for new ones.
+    most_with_new: AtomicU64,
     queues: Mutex<Queues>,
 }
 
@@ -50,7 +55,9 @@ pub(crate) enum Verdict {
 
 impl Cache {
     pub(crate) fn new(budget: u64) -> Self {
-        Cache { budget: budget.max(LEAST_BLOCKS), resident: AtomicU64::new(0), queues: Mutex::default() }
+        let budget = budget.max(LEAST_BLOCKS);
+        let most_with_new = AtomicU64::new(budget + budget / NEW);
+        Cache { budget, resident: AtomicU64::new(0), most_with_new, queues: Mutex::default() }
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -64,6 +71,18 @@ impl Cache {
     /// Returns the number of blocks to evict before `more` blocks are fetched.
     pub(crate) fn excess(&self, more: u64) -> u64 {
         (self.resident() + more).saturating_sub(self.budget)
+    }
+
+    /// Returns the number of blocks to evict for new ones, which were added without room for them.
+    pub(crate) fn excess_of_new(&self) -> u64 {
+        if self.resident() > self.most_with_new.load(Ordering::Relaxed) { self.excess(0) } else { 0 }
+    }
+
+    /// Expects new blocks beyond the budget, or, where blocks could not be evicted, beyond those that are
+    /// resident: one look at all of them is enough for so many new ones.
+    pub(crate) fn expect_new(&self, can_evict: bool) {
+        let base = if can_evict { self.budget } else { self.resident().max(self.budget) };
+        self.most_with_new.store(base + self.budget / NEW, Ordering::Relaxed);
     }
 
     /// Adds blocks `first..first + count`, which are resident now.
@@ -189,6 +208,27 @@ mod tests {
         cache.add(100, 3);
         let last = |block, _| if block < 30 { Verdict::Keep } else { Verdict::Evict };
         assert_eq!(cache.shrink(4, last), 4);
+    }
+
+    #[test]
+    fn new_blocks_are_a_reason_to_evict_again_when_there_are_more_of_them() {
+        let cache = Cache::new(LEAST_BLOCKS);
+        let part = LEAST_BLOCKS / NEW;
+        cache.add(1, LEAST_BLOCKS + part);
+        assert_eq!(cache.excess_of_new(), 0);
+        cache.add(10_000, 1);
+        assert_eq!(cache.excess_of_new(), part + 1);
+        // None could be evicted.
+        cache.expect_new(false);
+        cache.add(20_000, part);
+        assert_eq!(cache.excess_of_new(), 0);
+        cache.add(30_000, 1);
+        assert_eq!(cache.excess_of_new(), 2 * part + 2);
+        // A commit has made all of them clean.
+        cache.expect_new(true);
+        assert_eq!(cache.excess_of_new(), 2 * part + 2);
+        cache.shrink(cache.excess(0), |_, _| Verdict::Evict);
+        assert_eq!(cache.excess_of_new(), 0);
     }
 
     #[test]
