@@ -140,7 +140,16 @@ impl TestVolume {
     }
 
     pub(crate) fn sized(size: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self::in_dir(tempfile::tempdir().expect("a temporary directory"), size)
+    }
+
+    /// A volume in the build folder. Temporary files may be in memory, where times do not tell every change.
+    pub(crate) fn on_disk() -> Self {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        Self::in_dir(dir, "64M")
+    }
+
+    fn in_dir(dir: tempfile::TempDir, size: &str) -> Self {
         let image = dir.path().join("v.lane");
         run(&[OsStr::new("mkfs"), image.as_os_str(), OsStr::new("--size"), OsStr::new(size)]).ends(0);
         TestVolume { dir, image }

@@ -15,7 +15,7 @@ struct Synced {
 
 impl Synced {
     fn new() -> Synced {
-        let v = TestVolume::new();
+        let v = TestVolume::on_disk();
         let source = v.host("source");
         fs::create_dir_all(source.join("d/e")).unwrap();
         fs::create_dir_all(source.join("g")).unwrap();
@@ -59,7 +59,7 @@ impl Synced {
         let synced = Synced::new();
         assert_eq!(synced.sync(&[]), 0);
         if synced.kept().is_empty() {
-            eprintln!("SKIPPED: the times of the file system for temporary files do not tell every change");
+            eprintln!("SKIPPED: the times of the build folder's file system do not tell every change");
             return None;
         }
         assert_eq!(synced.sync(&[]), 10);
