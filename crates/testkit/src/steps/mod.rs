@@ -110,8 +110,7 @@ impl Step {
             76..80 => Step::Mkdir(At::random(&mut random, SUBDIRECTORIES)),
             80..83 => Step::Rmdir(At::random(&mut random, SUBDIRECTORIES)),
             83..94 => {
-                let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
-                let mode = *random.pick(&modes);
+                let mode = *random.pick(&RenameMode::ALL);
                 if random.chance(20) {
                     let [from, to] = [(); 2].map(|()| At::random(&mut random, SUBDIRECTORIES));
                     return Step::Rename(from, to, mode);

@@ -97,7 +97,8 @@ fn look(volume: &Volume, ino: Ino) -> lanefs::Result<StepEntry> {
     let attr = volume.getattr(ino)?;
     let mut content = Vec::new();
     match attr.kind {
-        FileKind::Directory => {}
+        // A device is a whiteout.
+        FileKind::Directory | FileKind::CharDevice => {}
         FileKind::Symlink => content = volume.readlink(ino)?,
         _ => {
             content.resize(attr.size as usize, 0);
