@@ -160,13 +160,15 @@ impl Lookup {
         };
         let format = LineFormat { stat: self.stat, json: self.json };
         let pipeline = Pipeline { engines, options, format, threads: engines.threads(threads) };
-        if let Some(input) = input {
-            pipeline.run(input, &mut context.out, totals)?;
-        }
-        if let Some(input) = self.arguments() {
-            Pipeline { threads: 1, ..pipeline }.run(input, &mut context.out, totals)?;
-        }
-        Ok(())
+        engines.attended(|| {
+            if let Some(input) = input {
+                pipeline.run(input, &mut context.out, totals)?;
+            }
+            if let Some(input) = self.arguments() {
+                Pipeline { threads: 1, ..pipeline }.run(input, &mut context.out, totals)?;
+            }
+            Ok(())
+        })
     }
 
     /// Paths of the file that --paths names.

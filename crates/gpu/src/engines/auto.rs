@@ -16,8 +16,9 @@ const MANY_PATHS: usize = 4096;
 const FEW_PATHS: usize = 16;
 
 /// One batch of `TRIED` goes to the other engine, unless that is known to be `DEAR` times as dear.
+/// So trying costs one part in 64 at most.
 const TRIED: u64 = 64;
-const DEAR: f64 = 4.0;
+const DEAR: f64 = 2.0;
 
 /// Weight of a new measurement.
 const NEW: f64 = 0.25;
@@ -115,6 +116,12 @@ impl<'v> Auto<'v> {
         (costs.cpu, costs.gpu)
     }
 
+    /// Tells whether the device would answer a batch of so many paths.
+    pub(super) fn uses_device(&self, paths: usize) -> bool {
+        let costs = self.costs();
+        self.mirrored.failure().is_none() && costs.better(paths, self.threads) == Side::Gpu
+    }
+
     /// Returns the mirrored volume.
     pub fn mirrored(&self) -> &Mirrored<'v> {
         &self.mirrored
@@ -172,11 +179,24 @@ impl Engine for Auto<'_> {
 }
 
 impl Costs {
+    /// Returns the costs of a batch: on the CPU engine, and on the device.
+    fn of(&self, paths: usize, threads: usize) -> (f64, f64) {
+        (self.cpu.of(paths) / threads as f64, self.gpu.of(paths))
+    }
+
+    fn better(&self, paths: usize, threads: usize) -> Side {
+        let (cpu, gpu) = self.of(paths, threads);
+        if gpu < cpu { Side::Gpu } else { Side::Cpu }
+    }
+
     fn choose(&self, paths: usize, threads: usize) -> Side {
-        let (cpu, gpu) = (self.cpu.of(paths) / threads as f64, self.gpu.of(paths));
-        let (better, other) = if gpu < cpu { (Side::Gpu, Side::Cpu) } else { (Side::Cpu, Side::Gpu) };
+        let (cpu, gpu) = self.of(paths, threads);
         let is_near = cpu.max(gpu) < DEAR * cpu.min(gpu);
-        if is_near && self.batches.is_multiple_of(TRIED) { other } else { better }
+        match self.better(paths, threads) {
+            Side::Cpu if is_near && self.batches.is_multiple_of(TRIED) => Side::Gpu,
+            Side::Gpu if is_near && self.batches.is_multiple_of(TRIED) => Side::Cpu,
+            better => better,
+        }
     }
 }
 

@@ -5,17 +5,20 @@
 //! |---|---|
 //! | `options` | what a user chooses |
 //! | `opening` | opening a device on a thread of its own |
+//! | `attendant` | the thread that takes an open device into use |
 //! | `auto` | both engines side by side, each batch on the cheaper one |
 //!
 //! It knows devices and volumes by their public calls; it must never know kernels, batches' buffers, or how a
 //! program shows what it learns here.
 
+mod attendant;
 mod auto;
 mod opening;
 mod options;
 #[cfg(test)]
 mod tests;
 
+use attendant::{Attendant, Dismissed, Leave};
 pub use auto::{Auto, Cost};
 use opening::Opening;
 pub use options::{EngineChoice, EngineOptions};
@@ -42,6 +45,8 @@ const CPU_BATCH_PATHS: usize = 4096;
 const AUTO_BATCH_PATHS: usize = 65_536;
 /// Most paths in one call of the GPU engine.
 const GPU_BATCH_PATHS: usize = 1 << 20;
+/// No attendant is there for a known number of paths below this: they are answered before it has begun.
+const LEAST_ATTENDED: u64 = 16_384;
 /// Less than this saves no device: until then nobody asks what opening one costs.
 const LEAST_AT_STAKE: Duration = Duration::from_millis(10);
 /// Threads that keep a device busy: one is in the call, one prepares the next batch.
@@ -75,6 +80,7 @@ pub struct Engines<'v> {
     /// A device that is being opened. Locked by the thread that begins that or takes the device; the others
     /// go on.
     opening: Mutex<Option<Opening>>,
+    attendant: Attendant,
     /// Nanoseconds that the CPU engine has worked, of all threads, while a device was not there, and paths
     /// that it has answered.
     worked: AtomicU64,
@@ -131,6 +137,7 @@ impl<'v> Engines<'v> {
             given,
             device: OnceLock::new(),
             opening: Mutex::new(None),
+            attendant: Attendant::default(),
             worked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             has_resolved: AtomicBool::new(false),
@@ -179,12 +186,13 @@ impl<'v> Engines<'v> {
         }
     }
 
-    /// Returns the most paths that one call should have. The number rises when a device is opened.
+    /// Returns the most paths that one call should have. The number rises when a device answers.
     pub fn batch(&self) -> usize {
         match self.device.get() {
             None | Some(DeviceSide::None(_)) => CPU_BATCH_PATHS,
             Some(DeviceSide::Gpu(..)) => GPU_BATCH_PATHS,
-            Some(DeviceSide::Auto(..)) => AUTO_BATCH_PATHS,
+            Some(DeviceSide::Auto(_, auto)) if auto.uses_device(AUTO_BATCH_PATHS) => AUTO_BATCH_PATHS,
+            Some(DeviceSide::Auto(..)) => CPU_BATCH_PATHS,
         }
     }
 
@@ -309,16 +317,51 @@ impl<'v> Engines<'v> {
         match opening.as_mut() {
             None if self.device.get().is_none() && self.is_worth_opening() => {
                 *opening = Some(self.begin_opening());
+                self.attendant.ask();
             }
-            Some(begun) if begun.is_over() => {
-                let opened = begun.take().and_then(|(gpu, opening)| self.beside(gpu, opening));
-                let opened = opened.unwrap_or_else(|error| DeviceSide::None(error.to_string()));
-                // `opening` is locked, so no other thread has set it.
-                let _ = self.device.set(opened);
-                *opening = None;
-            }
+            Some(begun) if begun.is_over() && !self.attendant.ask() => self.take_into_use(&mut opening),
             _ => {}
         }
+    }
+
+    /// Takes the device that is being opened into use, once it is open.
+    fn take_into_use(&self, opening: &mut Option<Opening>) {
+        let Some(mut begun) = opening.take() else { return };
+        let opened = begun.take().and_then(|(gpu, took)| self.beside(gpu, took));
+        if opened.is_err() && self.attendant.is_leaving() {
+            // More work may open it again.
+            return;
+        }
+        let opened = opened.unwrap_or_else(|error| DeviceSide::None(error.to_string()));
+        // `opening` is locked, so no other thread has set it.
+        let _ = self.device.set(opened);
+    }
+
+    /// Does some work that asks these engines. If a device is opened beside the CPU engine meanwhile, a
+    /// thread of its own takes it into use; without that thread a call of the work would wait for it.
+    pub fn attended<T>(&self, work: impl FnOnce() -> T) -> T {
+        let is_needed = self.options.engine == EngineChoice::Auto
+            && self.device.get().is_none()
+            && self.options.paths.is_none_or(|paths| paths >= LEAST_ATTENDED);
+        if !is_needed || !self.attendant.come() {
+            return work();
+        }
+        let attend = || {
+            if self.attendant.wait() {
+                // The other threads go on while it is locked.
+                self.take_into_use(&mut self.opening.lock());
+            }
+        };
+        let _leave = Leave(&self.attendant);
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("lanefs-device".into()).spawn_scoped(scope, attend);
+            if thread.is_err() {
+                self.attendant.leave();
+            }
+            // Also where the work panics: the scope waits for the attendant.
+            let _dismissed = Dismissed(&self.attendant);
+            work()
+        })
     }
 
     fn open_chosen(&self) -> Result<DeviceSide<'v>> {
@@ -334,7 +377,9 @@ impl<'v> Engines<'v> {
             return Ok(DeviceSide::None("this machine has no device that could be faster".into()));
         };
         let begun = Instant::now();
-        let auto = Auto::new(self.mirror(&gpu)?, self.options.threads)?;
+        let mirrored = self.mirror(&gpu)?;
+        self.check_stop()?;
+        let auto = Auto::new(mirrored, self.options.threads)?;
         // A first start also probes the kernels, and one with a device that was open saves opening it.
         if self.given.is_none() && gpu.probes().is_empty() && gpu.info().kind != DeviceKind::Software {
             let path_ps = (auto.measured().1.path * 1e12) as u64;
@@ -345,11 +390,16 @@ impl<'v> Engines<'v> {
 
     /// Reads all metadata of the volume and copies them to the device.
     fn mirror(&self, gpu: &Gpu) -> Result<Mirrored<'v>> {
-        self.volume.load_metadata(&|_, _| !(self.options.is_stopped)())?;
-        if (self.options.is_stopped)() {
-            return Err(Error::Stopped);
-        }
+        self.check_stop()?;
+        self.volume.load_metadata(&|_, _| self.check_stop().is_ok())?;
+        self.check_stop()?;
         gpu.mirror(self.volume, &self.options.mirror)
+    }
+
+    /// Fails where the program is to stop, or the work has ended for which a device was opened.
+    fn check_stop(&self) -> Result<()> {
+        let is_stopped = (self.options.is_stopped)() || self.attendant.is_leaving();
+        if is_stopped { Err(Error::Stopped) } else { Ok(()) }
     }
 
     /// Has the engine of the moment answer a batch of so many paths.

@@ -1,6 +1,8 @@
 //! Which engine answers when, and that all give the volume's answers.
 
-use super::{AUTO_BATCH_PATHS, CPU_BATCH_PATHS, EngineChoice, EngineOptions, Engines, GPU_BATCH_PATHS};
+use super::{
+    AUTO_BATCH_PATHS, CPU_BATCH_PATHS, DeviceSide, EngineChoice, EngineOptions, Engines, GPU_BATCH_PATHS,
+};
 use crate::error::Error;
 use crate::gpu::Gpu;
 use crate::records::DeviceCosts;
@@ -11,7 +13,7 @@ use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions,
 use lanefs_sync::lock::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// More time than a test ever needs.
@@ -101,7 +103,9 @@ fn auto_takes_a_device_when_the_cpu_engine_has_worked_as_long_as_opening_takes()
     }
     assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
     assert!(engines.reason().starts_with("measured: a call "), "{}", engines.reason());
-    assert_eq!(engines.batch(), AUTO_BATCH_PATHS);
+    let Some(DeviceSide::Auto(_, auto)) = engines.device.get() else { panic!("no device") };
+    let is_device_better = auto.uses_device(AUTO_BATCH_PATHS);
+    assert_eq!(engines.batch(), if is_device_better { AUTO_BATCH_PATHS } else { CPU_BATCH_PATHS });
     assert!(engines.chosen().is_none(), "auto gives its device to no other work");
 }
 
@@ -204,6 +208,87 @@ fn auto_answers_while_a_device_is_slow_to_open() {
         ask(&engines);
     }
     assert_eq!(driver.begun(), 1);
+}
+
+#[test]
+fn an_attendant_takes_a_device_into_use_without_a_call() {
+    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
+    let slow = driver.clone();
+    let engines =
+        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    engines.attended(|| {
+        for call in 0..100 {
+            assert_eq!((ask(&engines), engines.to_string()), (0, "cpu".into()), "call {call}");
+        }
+        *driver.is_open.lock() = true;
+        driver.changed.notify_all();
+        let waited = Instant::now();
+        while engines.to_string() == "cpu" && waited.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
+        for _ in 0..10 {
+            ask(&engines);
+        }
+        // Work in work has no attendant of its own.
+        engines.attended(|| ask(&engines));
+    });
+    ask(&engines);
+    assert_eq!(driver.begun(), 1);
+}
+
+#[test]
+fn an_attendant_leaves_with_the_work_and_a_later_one_opens_a_device() {
+    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
+    let slow = driver.clone();
+    let engines =
+        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            engines.attended(|| {
+                while driver.begun() == 0 {
+                    ask(&engines);
+                }
+            });
+            has_ended.store(true, Ordering::SeqCst);
+        });
+        // The device opens when the work has ended.
+        while !engines.attendant.is_leaving() && !has_ended.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        *driver.is_open.lock() = true;
+        driver.changed.notify_all();
+    });
+    assert_eq!(engines.to_string(), "cpu");
+    engines.attended(|| {
+        let waited = Instant::now();
+        while engines.to_string() == "cpu" && waited.elapsed() < LONG {
+            ask(&engines);
+        }
+    });
+    assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
+    // The first attendant may have left before it was asked for the device, which is there for the second.
+    assert!((1..=2).contains(&driver.begun()), "{}", driver.begun());
+}
+
+#[test]
+fn an_attendant_leaves_work_that_panics() {
+    let (volume, gpu) = (volume(), gpu());
+    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
+    let engines = Engines::open_on(&gpu, &volume, options).expect("no device is needed yet");
+    let panics = || engines.attended(|| panic!("the work fails"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    assert!(!engines.attendant.is_leaving());
+    engines.attended(|| {
+        let waited = Instant::now();
+        while engines.to_string() == "cpu" && waited.elapsed() < LONG {
+            ask(&engines);
+        }
+    });
+    assert!(engines.to_string().starts_with("auto: cpu and "), "{engines}");
 }
 
 #[test]

@@ -106,14 +106,18 @@ fn ask(gpu: &Gpu, lane: &Lane, engine: EngineChoice, paths: &PathSet, stop: &Sto
     }
     let engines = Engines::open_on(gpu, lane.volume(), options).map_err(Error::device("the engines"))?;
     let engines = engines.slow_to_open(wait);
-    while first < paths.len() {
-        stop.check()?;
-        let part = paths.view().slice(first..paths.len().min(first + engines.batch()));
-        first += part.len();
-        let report = engines.resolve_into(&ResolveOptions::default(), part, &mut columns.rows(part.len()));
-        found += report.map_err(Error::volume("lookups"))?.found;
-        black_box(&columns);
-    }
+    engines.attended(|| -> Result<()> {
+        while first < paths.len() {
+            stop.check()?;
+            let part = paths.view().slice(first..paths.len().min(first + engines.batch()));
+            first += part.len();
+            let rows = &mut columns.rows(part.len());
+            let report = engines.resolve_into(&ResolveOptions::default(), part, rows);
+            found += report.map_err(Error::volume("lookups"))?.found;
+            black_box(&columns);
+        }
+        Ok(())
+    })?;
     // A device that is still being opened is waited for, as in a program that ends.
     drop(engines);
     let elapsed = start.elapsed();
