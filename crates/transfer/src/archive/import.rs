@@ -197,6 +197,10 @@ impl ArchiveImport<'_> {
                 Part::End => break,
             };
             self.take_lists(&mut member);
+            // A hard link has the times of its file.
+            if member.has_far_time() && !matches!(member.kind, MemberKind::HardLink(_)) {
+                self.job.note_far_time_of(&member.path);
+            }
             self.commits.commit_if_due(&self.job);
             match self.member(reader, &member) {
                 Ok(()) | Err(MemberFailure::Stopped) => (),

@@ -54,6 +54,13 @@ pub(crate) struct ArchiveMember {
     pub(crate) lists: NamedValues,
 }
 
+impl ArchiveMember {
+    /// True where a time is the end of what a volume holds: the archive has one beyond it.
+    pub(crate) fn has_far_time(&self) -> bool {
+        [self.mtime, self.atime].iter().any(|time| time.0 == i64::MAX || time.0 <= -i64::MAX)
+    }
+}
+
 /// The next part of an archive.
 pub(crate) enum Part {
     Member(Box<ArchiveMember>),
@@ -329,7 +336,8 @@ impl<R: Read> Reader<R> {
             _ => number("size", header.entry_size())?,
         };
         let seconds = header.mtime().map_err(|e| bad(&e.to_string()))?;
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        // GNU tar has times before 1970 as two's complement.
+        let seconds = seconds.cast_signed();
         let mtime = records.time("mtime").unwrap_or(Time::from_parts(seconds, 0));
         let device = |field: io::Result<Option<u32>>| field.ok().flatten().unwrap_or(0);
         let xattrs = xattrs(&records);

@@ -149,9 +149,14 @@ impl<'a> TransferJob<'a> {
     /// Notes a file with a time that no volume holds, once, whatever names it has.
     pub(crate) fn note_far_time(&self, meta: &HostMeta, path: impl FnOnce() -> Vec<u8>) {
         if meta.has_far_time && self.far_times.lock().insert(meta.id) {
-            let path = shown(&path());
-            self.note(format!("{path}: a time before 1678 or after 2262 is not kept, but the nearest one"));
+            self.note_far_time_of(&path());
         }
+    }
+
+    /// Notes a path with a time that no volume holds.
+    pub(crate) fn note_far_time_of(&self, path: &[u8]) {
+        let path = shown(path);
+        self.note(format!("{path}: a time before 1678 or after 2262 is not kept, but the nearest one"));
     }
 
     /// Returns whether a file has such a time.

@@ -178,6 +178,35 @@ pub(crate) fn import_bytes(volume: &lanefs::Volume, bytes: &[u8], directory: &Pa
 }
 
 #[test]
+fn times_of_gnu_tar_before_1970_are_kept_and_those_that_no_volume_holds_are_told() {
+    const TIMES: [(&[u8], i64); 4] = [
+        (b"now", 1_700_000_000),
+        (b"old", -150_000_000),
+        (b"far", 100_000_000_000),
+        (b"back", -100_000_000_000),
+    ];
+    let (temp, volume, mut bytes) = (tempfile::tempdir().unwrap(), volume(16), Vec::new());
+    for (name, seconds) in TIMES {
+        let mut header = tar::Header::from_byte_slice(&header(name, tar::EntryType::Regular, 0, b"")).clone();
+        // Base 256: a mark, and the number as two's complement.
+        let field = &mut header.as_old_mut().mtime;
+        field[..4].copy_from_slice(if seconds < 0 { &[0xff; 4] } else { &[0x80, 0, 0, 0] });
+        field[4..].copy_from_slice(&seconds.to_be_bytes());
+        header.set_cksum();
+        bytes.extend(header.as_bytes());
+    }
+    bytes.extend([0; 1024]);
+    let report = import_bytes(&volume, &bytes, temp.path());
+    assert_eq!(report.exit_code(), EXIT_DONE);
+    let told: Vec<&str> =
+        report.notes.iter().filter_map(|note| note.split(": a time before 1678").next()).collect();
+    assert_eq!(told, ["far", "back"], "{:?}", report.notes);
+    let times = TIMES.map(|(name, _)| volume.resolve([b"/in/", name].concat()).unwrap().mtime.seconds());
+    assert_eq!(times[..2], [1_700_000_000, -150_000_000]);
+    assert!(times[2] > 9_000_000_000 && times[3] < -9_000_000_000, "{times:?}");
+}
+
+#[test]
 fn members_cannot_leave_the_destination() {
     let temp = tempfile::tempdir().unwrap();
     let volume = volume(16);
