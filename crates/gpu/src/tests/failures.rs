@@ -15,7 +15,9 @@ use crate::twin::host::HostCopy;
 use crate::vulkan::{Choice, calls, fail_call, failed_call};
 use ash::vk;
 use lanefs::bulk::{Batch, DirEngine, LookupRequest, Rebuilt};
-use lanefs::{Caller, Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
+use lanefs::{
+    Caller, Column, Columns, CreateOptions, Engine, EngineExt, NameSet, PathSet, ResolveOptions, Volume,
+};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -181,17 +183,36 @@ fn whichever_stage_fails_the_callers_beside_get_the_answers_of_the_cpu_engine() 
         (0..600 + 500 * caller).map(|number| format!("/file {}", number * (caller + 1) % 70)).collect()
     });
     let expected = batches.each_ref().map(|paths| volume.resolve_batch(&options, paths).expect("answers"));
+    // The same ones as names under their directory.
+    let names = batches.each_ref().map(|paths| PathSet::under("/", paths.iter().map(|path| &path[1..])));
+    fn by_names(engine: &dyn Engine, names: &NameSet) -> String {
+        let mut answers = Columns::of(&[Column::Ino, Column::Size]);
+        let rows = &mut answers.rows(names.len());
+        engine.resolve_names_into(&ResolveOptions::default(), names, rows).expect("answers");
+        format!("{answers:?}")
+    }
+    let expected_of_names = names.each_ref().map(|names| by_names(&volume, names));
     // Returns the call of the first caller that failed.
     let ask = |call: u64, code: vk::Result| {
         fail_call(None);
         gpu.context.device.free_spares();
         let mirrored = gpu.mirror(&volume, &MirrorOptions::default()).expect("a mirror");
+        mirrored.prefer_names();
         let (begin, batches, expected) = (Barrier::new(CALLERS), &batches, &expected);
+        let (names, expected_of_names) = (&names, &expected_of_names);
         let ask = |caller: usize| {
             begin.wait();
-            for _ in 0..3 {
+            for round in 0..3 {
+                if caller == 0 {
+                    // Batches on their way are of an older state, and none asks for this file.
+                    volume
+                        .write_file("/another file", format!("{call} {round}").as_bytes())
+                        .expect("written");
+                }
                 let (found, _) = mirrored.resolve_batch(&options, &batches[caller]).expect("answers");
                 assert!(found == expected[caller], "caller {caller}, call {call}: {code}");
+                let found = by_names(&mirrored, &names[caller]);
+                assert!(found == expected_of_names[caller], "caller {caller}, names, call {call}: {code}");
             }
         };
         std::thread::scope(|scope| {
