@@ -7,12 +7,12 @@ use lanefs_sync::lock::{Condvar, Mutex};
 /// Tells the attendant to begin, and to leave.
 #[derive(Default)]
 pub(super) struct Attendant {
-    state: Mutex<State>,
+    state: Mutex<Attendance>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum Attendance {
     #[default]
     Absent,
     /// It waits until a device is being opened.
@@ -26,9 +26,9 @@ impl Attendant {
     /// Announces an attendant; false where there is one.
     pub(super) fn come(&self) -> bool {
         let mut state = self.state.lock();
-        let is_absent = *state == State::Absent;
+        let is_absent = *state == Attendance::Absent;
         if is_absent {
-            *state = State::Waiting;
+            *state = Attendance::Waiting;
         }
         is_absent
     }
@@ -36,36 +36,36 @@ impl Attendant {
     /// Waits until the attendant is asked; false where it is to leave.
     pub(super) fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        while *state == State::Waiting {
+        while *state == Attendance::Waiting {
             self.changed.wait(&mut state);
         }
-        *state == State::Asked
+        *state == Attendance::Asked
     }
 
     /// Has the attendant take the device that is being opened. Returns false where there is no attendant.
     pub(super) fn ask(&self) -> bool {
         let mut state = self.state.lock();
-        if *state == State::Waiting {
-            *state = State::Asked;
+        if *state == Attendance::Waiting {
+            *state = Attendance::Asked;
             self.changed.notify_all();
         }
-        *state == State::Asked
+        *state == Attendance::Asked
     }
 
     /// Has the attendant leave as soon as it can.
     pub(super) fn dismiss(&self) {
-        *self.state.lock() = State::Leaving;
+        *self.state.lock() = Attendance::Leaving;
         self.changed.notify_all();
     }
 
     /// Tells whether the attendant is to leave.
     pub(super) fn is_leaving(&self) -> bool {
-        *self.state.lock() == State::Leaving
+        *self.state.lock() == Attendance::Leaving
     }
 
     /// Says that the attendant has left.
     pub(super) fn leave(&self) {
-        *self.state.lock() = State::Absent;
+        *self.state.lock() = Attendance::Absent;
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 const SPARE_BLOCKS: u64 = size(64, 1) as u64;
 
 /// Blocks that one change evicts for new ones at most: it waits for that.
-const MOST_FOR_NEW: u64 = size(1024, 4) as u64;
+const MOST_NEW_BLOCKS: u64 = size(1024, 4) as u64;
 
 /// Attempts to find a slot while other threads use all: half of them a millisecond apart.
 const SLOT_TRIES: usize = size(4096, 1024);
@@ -56,7 +56,7 @@ impl Store {
     /// Evicts clean blocks where new ones, which take frames in the middle of a change, are beyond the
     /// budget. Between two commits there may be as many of them as the cache has. The caller is in no slot.
     pub fn make_room_for_new(&self) {
-        let excess = self.cache.excess_of_new().min(MOST_FOR_NEW);
+        let excess = self.cache.excess_of_new().min(MOST_NEW_BLOCKS);
         if excess > 0
             && let Some(_permission) = self.epochs().evict()
         {
