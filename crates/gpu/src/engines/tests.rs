@@ -186,13 +186,17 @@ impl SlowDriver {
     }
 }
 
-#[test]
-fn auto_answers_while_a_device_is_slow_to_open() {
-    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
+/// Engines that begin to open a device after their first batch, by this driver.
+fn with_slow_driver<'v>(volume: &'v Volume, driver: &Arc<SlowDriver>) -> Engines<'v> {
     let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
     let slow = driver.clone();
-    let engines =
-        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    Engines::open_on(&gpu(), volume, options).expect("no device").slow_to_open(move || slow.open())
+}
+
+#[test]
+fn auto_answers_while_a_device_is_slow_to_open() {
+    let (volume, driver) = (volume(), Arc::default());
+    let engines = with_slow_driver(&volume, &driver);
     // A call that waited for the device would never end.
     for call in 0..100 {
         assert_eq!((ask(&engines), engines.to_string()), (0, "cpu".into()), "call {call}");
@@ -212,11 +216,8 @@ fn auto_answers_while_a_device_is_slow_to_open() {
 
 #[test]
 fn an_attendant_takes_a_device_into_use_without_a_call() {
-    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
-    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
-    let slow = driver.clone();
-    let engines =
-        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    let (volume, driver) = (volume(), Arc::default());
+    let engines = with_slow_driver(&volume, &driver);
     engines.attended(|| {
         for call in 0..100 {
             assert_eq!((ask(&engines), engines.to_string()), (0, "cpu".into()), "call {call}");
@@ -240,11 +241,8 @@ fn an_attendant_takes_a_device_into_use_without_a_call() {
 
 #[test]
 fn an_attendant_leaves_with_the_work_and_a_later_one_opens_a_device() {
-    let (volume, gpu, driver) = (volume(), gpu(), Arc::new(SlowDriver::default()));
-    let options = EngineOptions { patience: Some(Duration::from_nanos(1)), ..EngineOptions::default() };
-    let slow = driver.clone();
-    let engines =
-        Engines::open_on(&gpu, &volume, options).expect("no device").slow_to_open(move || slow.open());
+    let (volume, driver) = (volume(), Arc::default());
+    let engines = with_slow_driver(&volume, &driver);
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -44,7 +44,7 @@ fn disagreement(mirrored: &Mirrored<'_>, paths: &[String]) -> Option<String> {
     mirrored.prefer_names();
     let texts: Vec<Vec<u8>> = paths.iter().map(|path| path.clone().into_bytes()).collect();
     let (by_name, report) = by_names(mirrored, &options, &texts).expect("the device");
-    // Names under what is no directory are left to the host.
+    // The host answers names under a file, a device or a link.
     let is_dir =
         |name: &&str| volume.resolve(format!("/{name}")).is_ok_and(|at| at.kind == FileKind::Directory);
     assert!(report.by_device > 0 || !NAMES.iter().any(is_dir), "{report:?}");
