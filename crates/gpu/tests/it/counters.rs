@@ -6,6 +6,7 @@
 
 mod radv;
 
+use crate::support::query_of_root;
 use lanefs::format::InodeSize;
 use lanefs::{Code, Column, ColumnSet, CreateOptions, Volume};
 use lanefs_gpu::KERNELS;
@@ -14,7 +15,7 @@ use lanefs_gpu::twin::headers::dir_table::DirTable;
 use lanefs_gpu::twin::host::{Counting, HostCopy, Reads, SECTOR, WithCache};
 use lanefs_gpu::twin::kernels::columns::columns;
 use lanefs_gpu::twin::kernels::learn::learn;
-use lanefs_gpu::twin::kernels::lookup::{LookupQuery, PathResult, lookup};
+use lanefs_gpu::twin::kernels::lookup::{PathResult, lookup};
 use lanefs_gpu::twin::kernels::warm::warm;
 use radv::Counters;
 use std::path::Path;
@@ -214,15 +215,7 @@ fn a_path_reads_few_sectors() {
         volume.write_file(&path, b"a sample of a few bytes").expect("file");
     }
     let memory = HostCopy::of(&volume).expect("copied");
-    let query = LookupQuery {
-        root: volume.root().0,
-        base: volume.root().0,
-        seed: volume.superblock().seed,
-        inode_size: InodeSize::B256,
-        follow: true,
-        user: None,
-        fuel: 1 << 20,
-    };
+    let query = query_of_root(&volume);
     let empty = memory.empty_cache(2 * FILES);
     let mut full = empty.clone();
     full.cache.claim += 1;

@@ -1,8 +1,7 @@
 //! Further homes: a name whose first slots of the directory cache are taken has others, and so has a
 //! directory in the directory-path table. So a warm batch walks no path, in whatever order invocations run.
 
-use crate::support::{cached, faulty, gpu, planted};
-use lanefs::format::InodeSize;
+use crate::support::{cached, faulty, gpu, planted, query_of_root};
 use lanefs::{Column, Columns, CreateOptions, EngineExt, PathSet, ResolveOptions, Volume};
 use lanefs_gpu::testing::Requests;
 use lanefs_gpu::twin::headers::dir_table::DirTable;
@@ -109,15 +108,7 @@ fn walked(memory: &HostCopy, query: &LookupQuery, snapshot: &Snapshot, paths: &[
 fn every_order_of_names_gives_each_a_home() {
     let volume = volume();
     let memory = HostCopy::of(&volume).expect("copied");
-    let query = LookupQuery {
-        root: volume.root().0,
-        base: volume.root().0,
-        seed: volume.superblock().seed,
-        inode_size: InodeSize::B256,
-        follow: true,
-        user: None,
-        fuel: 1 << 20,
-    };
+    let query = query_of_root(&volume);
     // As large as the engine makes them.
     let inodes = volume.statfs().expect("a volume").inodes as u32;
     let mut empty = memory.empty_cache(2 * inodes);

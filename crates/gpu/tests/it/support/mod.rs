@@ -6,6 +6,7 @@ use lanefs::{
     BatchReport, Caller, Code, CreateOptions, Engine, InodeSize, NameSet, NamesUnder, PathSet, Resolution,
     Resolutions, ResolveOptions, Volume,
 };
+use lanefs_gpu::twin::kernels::lookup::LookupQuery;
 use lanefs_gpu::{Gpu, GpuOptions, MirrorOptions, Probes};
 use lanefs_testkit::seeded::Seeded;
 use parking_lot::Mutex;
@@ -222,4 +223,17 @@ pub fn questions(paths: &[Vec<u8>], count: usize, numbers: &mut Seeded) -> Vec<V
         });
     }
     asked
+}
+
+/// A question of the twins from the root directory of a volume with inodes of 256 bytes.
+pub fn query_of_root(volume: &Volume) -> LookupQuery {
+    LookupQuery {
+        root: volume.root().0,
+        base: volume.root().0,
+        seed: volume.superblock().seed,
+        inode_size: InodeSize::B256,
+        follow: true,
+        user: None,
+        fuel: 1 << 20,
+    }
 }
